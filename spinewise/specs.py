@@ -13,6 +13,7 @@ from typing import Any
 from pipeline.errors import InputError
 from pipeline.model.memory_table import MemoryTable, Source, areas_place, records_place
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.spec.release_spec import ReleaseSpec, read_toml, spec_of
 from spinewise.frames import as_source
 
@@ -160,7 +161,7 @@ def with_areas(spec: Spec, areas: object) -> ReleaseSpec:
 
 
 def _budget(universe: Universe) -> str:
-    unit = "rho" if universe.framework == "zcdp" else "epsilon"
+    unit = BUDGET_NAMES[universe.framework]
     return f"{unit} = {universe.budget} ({universe.framework}, {universe.neighbours})"
 
 

@@ -36,7 +36,7 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.budget import BUDGET_NAMES, NoiseSpec
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
@@ -193,7 +193,7 @@ class Case:
     @property
     def subject(self) -> str:
         """What a finding on this case is about."""
-        name = "rho" if self.framework == "zcdp" else "epsilon"
+        name = BUDGET_NAMES[self.framework]
         return f"{self.framework}, {self.neighbours}, {name} = {self.budget}"
 
 
@@ -209,7 +209,7 @@ def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
         rows = "".join(f"{block},{kind}\n" for block, kind in people)
         (place / "persons.csv").write_text(f"block,kind\n{rows}", encoding="utf-8")
         path = place / "audited.toml"
-        name_of_budget = "rho" if case.framework == "zcdp" else "epsilon"
+        name_of_budget = BUDGET_NAMES[case.framework]
         values = {"framework": case.framework, "neighbours": case.neighbours, "budget": budget}
         path.write_text(_SPEC.format(budget_name=name_of_budget, **values), encoding="utf-8")
         specs.append(path)

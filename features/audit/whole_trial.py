@@ -27,7 +27,7 @@ from features.audit.trials import scratch
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, SpinewiseError
 from pipeline.execution.steps import Silent
-from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
+from pipeline.privacy.budget import BUDGET_NAMES, FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
@@ -282,7 +282,7 @@ def written(folder: Path, trial: Trial, charge: str, blocks: int = 25) -> Path:
     path = folder / "tried.toml"
     content = _SPEC.format(
         framework=trial.framework,
-        budget_name="rho" if trial.framework == "zcdp" else "epsilon",
+        budget_name=BUDGET_NAMES[trial.framework],
         budget=trial.budget,
         neighbours=trial.neighbours,
         bypass=str(trial.bypass).lower(),

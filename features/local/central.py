@@ -17,6 +17,7 @@ from pipeline.metadata.datapackage import measured
 from pipeline.metadata.products import Description, Product, ReleaseScope, drawn_files
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest
@@ -71,7 +72,7 @@ def _check_charged(central: Central, manifest: Manifest, where: str) -> None:
         raise InputError(f"{where}: its status is {manifest.status!r}; a release that is charged to a ledger is needed")
     if not manifest.receipts or manifest.charging != charging(manifest.receipts, local=False):
         raise InputError(f"{where}: its status is 'official', and its manifest has no receipt of a ledger")
-    unit = "rho" if central.framework == "zcdp" else "epsilon"
+    unit = BUDGET_NAMES[central.framework]
     if any((one.unit, Fraction(one.cost)) != (unit, central.budget) for one in manifest.receipts):
         raise InputError(f"{where}: its receipts are not of {unit} = {central.budget}, its whole budget")
 

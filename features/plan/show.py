@@ -19,6 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.spec.release_spec import ReleaseSpec
@@ -78,7 +79,7 @@ def _budget(plans: Sequence[UniversePlan]) -> str:
     for plan in plans:
         universe = plan.universe
         if universe.framework != "local":
-            name = "rho" if universe.framework == "zcdp" else "epsilon"
+            name = BUDGET_NAMES[universe.framework]
             texts.append(f"{name} = {exact_text(universe.budget)}{f' of {universe.name}' if universe.name else ''}")
     return ", ".join(texts) or "each respondent's own"
 
@@ -252,7 +253,7 @@ def _show_amounts(plan: Plan, console: Console) -> None:
 
 def _show_shared(plan: Plan, console: Console) -> None:
     """What public shares do to the errors, and to the budget that they need; or that nothing is known of it."""
-    budget = "rho" if plan.universes[0].universe.framework == "zcdp" else "epsilon"
+    budget = BUDGET_NAMES[plan.universes[0].universe.framework]
     if plan.shared:
         table = table_of(
             ("shares", "level", "query"),

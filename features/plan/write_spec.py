@@ -13,6 +13,7 @@ from tomlkit.items import InlineTable
 from pipeline.errors import InputError
 from pipeline.model.exact import exact_text
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import write_page_file
 
@@ -42,7 +43,7 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
 
 
 def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
-    key = "rho" if universe.framework == "zcdp" else "epsilon"
+    key = BUDGET_NAMES[universe.framework]
     if "privacy" not in section:
         section["privacy"] = tomlkit.table()
     privacy = section["privacy"]

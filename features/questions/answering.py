@@ -13,6 +13,7 @@ from features.questions.request import CheckedQuestion, QuestionRequest, check_q
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.errors import InputError, ReleaseError
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.questions.manifest import (
     ANSWER,
     MANIFEST,
@@ -113,7 +114,7 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
         amount = manifest.plan().question.amount
     request = QuestionRequest(
         Path(str(asked["spec"])), manifest.question,
-        **{"rho" if manifest.framework == "zcdp" else "epsilon": manifest.budget},
+        **{BUDGET_NAMES[manifest.framework]: manifest.budget},
         between=None if amount is None else (str(amount.low), str(amount.high)),
         unit=None if amount is None else str(amount.unit),
         out=run.root.parent, name=manifest.answer, key=key,

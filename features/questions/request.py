@@ -19,6 +19,7 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.publishing.provenance import check_provenance, from_records
 from pipeline.questions.domain import Domain
@@ -93,7 +94,7 @@ class CheckedQuestion:
     @property
     def unit(self) -> str:
         """What the budget is measured in."""
-        return "rho" if self.plan.framework == "zcdp" else "epsilon"
+        return BUDGET_NAMES[self.plan.framework]
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:

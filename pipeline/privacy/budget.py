@@ -24,6 +24,8 @@ Neighbours = Literal["change-one", "add-remove"]
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = ("zcdp", "pure")
 NEIGHBOURS: Final[tuple[Neighbours, ...]] = ("change-one", "add-remove")
+#: What the budget of a framework is called.
+BUDGET_NAMES: Final = MappingProxyType({"zcdp": "rho", "pure": "epsilon", "local": "epsilon"})
 
 #: Numbers that neighbours move by one each, of those that a mechanism is used on at one level.
 MOVED: Final = MappingProxyType({"change-one": 2, "add-remove": 1})

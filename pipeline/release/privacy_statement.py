@@ -11,7 +11,7 @@ from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import change_in_words, record_change, vacuous
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.budget import BUDGET_NAMES, Framework, Neighbours
 from pipeline.release.stated import Stated
 
 _BYPASS = (
@@ -127,7 +127,7 @@ def _added(universe: Universe) -> str:
     if not universe.added:
         return ""
     cost = decimal_text(sum((answer.cost for answer in universe.added), Fraction(0)))
-    name = "rho" if universe.framework == "zcdp" else "epsilon"
+    name = BUDGET_NAMES[universe.framework]
     which = ", ".join(answer.query.name for answer in universe.added)
     return (
         f" Answers to questions on the same records are among them ({which}), with {name} = {cost} of it: they were "

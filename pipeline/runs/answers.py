@@ -16,6 +16,7 @@ from typing import Final
 from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation.question_answers import estimated_together
 from pipeline.execution.settings import load_settings
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
 from pipeline.questions.manifest import (
@@ -135,7 +136,7 @@ def statement_problems(manifest: AnswerManifest) -> list[str]:
 
     Of units that are counted, in how many numbers they can be follows from the measurements.
     """
-    unit = "rho" if manifest.framework == "zcdp" else "epsilon"
+    unit = BUDGET_NAMES[manifest.framework]
     charged = [(one.dataset, one.unit, one.cost, one.exact) for one in manifest.receipts]
     problems = []
     if charged != [(manifest.dataset, unit, str(manifest.cost), ())]:

@@ -22,6 +22,7 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe
 from pipeline.plan import plan_of
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.promises import promises_of
@@ -197,7 +198,7 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
     for universe in universes:
         if universe.dataset:
             spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
-    unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
+    unit = BUDGET_NAMES[universes[0].framework]
     wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
     exact = {one for universe in universes for one in exact_of(universe, manifest)}
     named = [(one.universe, one.what) for receipt in manifest.receipts for one in receipt.exact]

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Table, Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.spec.edit_rules import combinations_of, values_of
 from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
@@ -92,4 +93,4 @@ def encode_budget(universe: Universe) -> dict[str, str]:
     """The universe's budget without that of added answers, under its framework's key for it; reports have none."""
     if universe.framework == "local":
         return {}
-    return {"rho" if universe.framework == "zcdp" else "epsilon": str(universe.own_budget)}
+    return {BUDGET_NAMES[universe.framework]: str(universe.own_budget)}

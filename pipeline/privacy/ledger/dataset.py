@@ -24,7 +24,7 @@ from typing import Any, Final
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.model.series import FIRST
 from pipeline.privacy.accounting.mechanisms import mechanism
-from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS, Framework
+from pipeline.privacy.budget import BUDGET_NAMES, FRAMEWORKS, MOVED, NEIGHBOURS, Framework
 from pipeline.privacy.ledger.events import (
     HEX,
     Event,
@@ -154,7 +154,7 @@ class DatasetState:
     @property
     def unit(self) -> str:
         """What the budget is measured in: "rho" or "epsilon"."""
-        return "rho" if self.framework == "zcdp" else "epsilon"
+        return BUDGET_NAMES[self.framework]
 
 
 #: What the query of a charge ends with, where a change of one person moves more than one number by one: at most one of
