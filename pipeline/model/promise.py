@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
-from pipeline.privacy.noise.choices import Exponential
+
+if TYPE_CHECKING:
+    from pipeline.privacy.noise.choices import Exponential
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class MechanismUse:
         as large move by one.
         """
         if self.weight:
-            return Exponential(self.mechanism.scale * self.weight * moved), 1
+            return replace(self.mechanism, scale=self.mechanism.scale * self.weight * moved), 1
         return self.mechanism, moved
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,13 @@ from pipeline.errors import InputError, RecordsError, SpecError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.record_source import KnownContent, RecordSource
 from pipeline.model.schema import Attribute, Schema
-from pipeline.model.universe import Universe
 from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, CountReader, Distinct, LeafReader
 from pipeline.records.problems import MistakeLog, list_allowed, quote
 from pipeline.records.record_files import column_names, is_text_file, open_records
 from postprocess.arrays import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
 CHUNK_ROWS = 1_000_000
