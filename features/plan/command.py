@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from features.plan.best import Best
-    from features.plan.release_plan import Plan, UniversePlan
+    from features.plan.release_plan import PlannedRelease, UniversePlan
     from pipeline.estimation.expectation import Expectation
 
 #: Columns where the output is no terminal.
@@ -201,7 +201,7 @@ def _budget(rho: str) -> Fraction:
     return budget
 
 
-def _universe_plan(planned: Plan, name: str) -> UniversePlan:
+def _universe_plan(planned: PlannedRelease, name: str) -> UniversePlan:
     from pipeline.errors import InputError
 
     names = [plan.universe.name for plan in planned.universes]
@@ -211,7 +211,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
     return planned.universes[names.index(name)]
 
 
-def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
+def _print(planned: PlannedRelease, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
     from features.plan.show import CalledInPlan, show_asked, show_best, show_changes, show_plan, show_summary
     from pipeline.execution.console import output_console
 

@@ -70,7 +70,7 @@ class UniversePlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlannedRelease:
     """What to expect of a release."""
 
     spec: ReleaseSpec
@@ -152,14 +152,14 @@ class Plan:
         }
 
 
-def levels_line(plan: Plan) -> str:
+def levels_line(plan: PlannedRelease) -> str:
     """The levels by name and label, with how many geounits each has."""
     titles = plan.spec.labels().levels
     called = {name: f"{name} ({titles[name]})" if name in titles else name for name in plan.spine.level_names}
     return f"Plan of {plan.spec.name}: " + ", ".join(f"{called[one.name]} {len(one):,}" for one in plan.spine.levels)
 
 
-def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = None) -> Plan:
+def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = None) -> PlannedRelease:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
     Args:
@@ -191,7 +191,7 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
     )
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    return Plan(
+    return PlannedRelease(
         spec,
         spine,
         tuple(plans),

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from features.plan.best import Best
 from features.plan.kinds import RECORDS, SHARE_ERROR, LocalRow, names_of_shares, words_of_joins
-from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
+from features.plan.release_plan import REMARK, PlannedRelease, UniversePlan, error_text, levels_line
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
 from pipeline.execution.console import table_of
@@ -54,7 +54,7 @@ class CalledInPlan:
         return beside(name, " * ".join(map(self.labels.attribute, terms))) if stated else name
 
 
-def show_summary(plan: Plan, console: Console) -> None:
+def show_summary(plan: PlannedRelease, console: Console) -> None:
     """The plan in some six lines; of a companion two more."""
     console.print(levels_line(plan), soft_wrap=True)
     console.print(f"Budget: {_budget(plan.universes)}; {plan.promise}.", soft_wrap=True)
@@ -69,7 +69,7 @@ def show_summary(plan: Plan, console: Console) -> None:
     _show_beyond(plan, console)
 
 
-def _show_beyond(plan: Plan, console: Console) -> None:
+def _show_beyond(plan: PlannedRelease, console: Console) -> None:
     for one in beyond_limits([each.universe for each in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
 
@@ -116,7 +116,7 @@ def show_changes(own: UniversePlan, best: Best, console: Console) -> None:
     console.print(f"Mean errors of one number, beside the spec as it is: {said}; {better} become better.")
 
 
-def show_plan(plan: Plan, console: Console) -> None:
+def show_plan(plan: PlannedRelease, console: Console) -> None:
     """The plan of every universe, and the memory of a run."""
     console.print(levels_line(plan))
     if plan.undecided:
@@ -146,7 +146,7 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(way_line(plan.fitting))
 
 
-def show_asked(plan: Plan, console: Console) -> None:
+def show_asked(plan: PlannedRelease, console: Console) -> None:
     """What options ask for beside the plan in a few lines, the memory of a run, and where there is more."""
     if plan.sizes:
         _show_sizes(plan, console)
@@ -182,7 +182,7 @@ def _show_universe(plan: UniversePlan, console: Console, called: CalledInPlan) -
         )
 
 
-def _show_sizes(plan: Plan, console: Console) -> None:
+def _show_sizes(plan: PlannedRelease, console: Console) -> None:
     """Errors by size of area, or what it takes to know them."""
     if not plan.sizes:
         console.print(UNKNOWN)
@@ -213,7 +213,7 @@ def _show_sizes(plan: Plan, console: Console) -> None:
         )
 
 
-def _show_joined(plan: Plan, console: Console) -> None:
+def _show_joined(plan: PlannedRelease, console: Console) -> None:
     """What the joins do to the errors, and where average household sizes are published."""
     if plan.joined:
         table = table_of(("level", "companion"), ("persons in households", "households, apart", "households, joined"))
@@ -234,7 +234,7 @@ def _show_joined(plan: Plan, console: Console) -> None:
         console.print(f"{text}.", soft_wrap=True)
 
 
-def _show_amounts(plan: Plan, console: Console) -> None:
+def _show_amounts(plan: PlannedRelease, console: Console) -> None:
     """Errors of sums and of means, in what the amount is in."""
     table = table_of(
         ("amount", "level", "query"), ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS))
@@ -251,7 +251,7 @@ def _show_amounts(plan: Plan, console: Console) -> None:
     )
 
 
-def _show_shared(plan: Plan, console: Console) -> None:
+def _show_shared(plan: PlannedRelease, console: Console) -> None:
     """What public shares do to the errors, and to the budget that they need; or that nothing is known of it."""
     budget = BUDGET_NAMES[plan.universes[0].universe.framework]
     if plan.shared:

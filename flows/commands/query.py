@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.query_output import Form, QueryOptions, Show, check, show_counts, show_derived, show_frame
+from flows.commands.query_output import OutputForm, QueryOptions, Show, check, show_counts, show_derived, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,8 +68,8 @@ def query(
         str, typer.Option(metavar="NAME", help="Numbers of this companion instead of the release's own.")
     ] = "",
     form: Annotated[
-        Form, typer.Option("--format", help="How to print the numbers: as text the first 50 rows, else all.")
-    ] = Form.text,
+        OutputForm, typer.Option("--format", help="How to print the numbers: as text the first 50 rows, else all.")
+    ] = OutputForm.text,
     tidy: Annotated[
         bool, typer.Option("--tidy", help="One row a number: value, low, high; with --format csv, json or markdown.")
     ] = False,

@@ -36,7 +36,7 @@ class Show(StrEnum):
     household_sizes = "household-sizes"
 
 
-class Form(StrEnum):
+class OutputForm(StrEnum):
     """How numbers are printed."""
 
     text = "text"
@@ -56,18 +56,18 @@ class QueryOptions:
     areas: Path | None
     table: str | None
     show: Show
-    form: Form
+    form: OutputForm
     tidy: bool = False
 
     @property
     def most(self) -> int:
         """The most rows that are printed."""
-        return MOST_ROWS if self.form is Form.text else 10**9
+        return MOST_ROWS if self.form is OutputForm.text else 10**9
 
     @property
     def is_text(self) -> bool:
         """Whether the output is for people; then numbers that are certain are marked."""
-        return self.form in (Form.text, Form.markdown) and not self.tidy
+        return self.form in (OutputForm.text, OutputForm.markdown) and not self.tidy
 
 
 def check(options: QueryOptions) -> None:
@@ -78,7 +78,7 @@ def check(options: QueryOptions) -> None:
     # --area picks from --areas
     given = (("--at", options.at), ("--area", options.area and not options.areas), ("--areas", options.areas))
     places = [name for name, value in given if value]
-    if options.tidy and options.form is Form.text:
+    if options.tidy and options.form is OutputForm.text:
         raise InputError("--tidy: one row a number is for --format csv, json or markdown")
     if options.show is Show.household_sizes:
         _check_household_sizes(options, places)
@@ -215,7 +215,7 @@ def _print_table(opened: Reader, numbers: pd.DataFrame, columns: Columns, option
     heads = [str(numbers.index.name), *(["name"] if names else [])]
     areas = [[str(code), *names[number : number + 1]] for number, code in enumerate(numbers.index)]
     labels = [titles.get(label, label) for label in columns.labels]
-    if options.form is Form.markdown:
+    if options.form is OutputForm.markdown:
         rows = [[*area, *line] for area, line in zip(areas, columns.cells, strict=False)]
         right = [number >= len(heads) for number in range(len(heads) + len(labels))]
         below = [*_remarks(opened, options), columns.legend] + (
@@ -328,10 +328,10 @@ def show_frame(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) -> 
     frame = _with_names(opened, numbers, options)
     if frame.index.name in frame.columns:  # a value or an attribute is called like what the rows are of
         frame = frame.rename_axis(f"{frame.index.name} of the row")
-    if options.form is Form.csv:
+    if options.form is OutputForm.csv:
         typer.echo(frame.to_csv(lineterminator="\n"), nl=False)
         return
-    if options.form is Form.json:
+    if options.form is OutputForm.json:
         typer.echo(frame.reset_index().to_json(orient="records", indent=2, force_ascii=False))
         return
     frame = frame.reset_index()
@@ -416,7 +416,7 @@ def _with_names(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) ->
     names = opened.names(options.at).reindex(numbers.index).tolist()
     column = AREA_NAME if options.tidy or AREA_NAME not in numbers else "area name"
     rest = numbers.drop(columns=AREA_NAME, errors="ignore") if options.tidy else numbers.copy()
-    rest.insert(0, column, [as_cell(name) if options.form is Form.csv else name for name in names])
+    rest.insert(0, column, [as_cell(name) if options.form is OutputForm.csv else name for name in names])
     return rest
 
 
