@@ -20,9 +20,8 @@ from typing import Any, TypeVar, cast
 
 from geography.spine import Spine
 from pipeline.execution.batches import Batches, fingerprint_of
-from pipeline.execution.settings import peak_memory, peak_of_children
 from pipeline.execution.steps import Notes, Perform, Progress, Step, perform_here
-from pipeline.execution.threads import give_memory_back
+from pipeline.execution.threads import give_memory_back, peak_memory, peak_of_children
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import OpenedInputs
 from pipeline.model.link import Link

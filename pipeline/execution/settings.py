@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -325,20 +323,6 @@ def unknown_variables() -> list[str]:
     """Variables that look like settings and are none: most likely a slip."""
     known = {PREFIX + name.upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
     return sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
-
-
-#: Unit of the operating system's figure for memory, in bytes.
-_UNIT = 1 if sys.platform == "darwin" else 1024
-
-
-def peak_memory() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-
-
-def peak_of_children() -> int:
-    """The most memory that any one process has had that this one started and that has ended, in bytes; 0 for none."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _UNIT
 
 
 def memory_now() -> int:

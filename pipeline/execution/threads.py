@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import gc
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -90,3 +91,17 @@ def spare_pandas() -> None:
         pa.array([0])
     finally:
         sys.meta_path.remove(hidden)
+
+
+#: Unit of the operating system's figure for memory, in bytes.
+_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+
+
+def peak_of_children() -> int:
+    """The most memory that any one process has had that this one started and that has ended, in bytes; 0 for none."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _UNIT

@@ -142,7 +142,7 @@ def test_the_command_names_a_file_with_the_same_rows_and_other_bytes_and_a_wrong
 
 #: What the copy has in place of the first program's words.
 OTHERS = (
-    ("from pipeline.storage.paths import local_name\n", ""),
+    ("pipeline.storage.paths import check_regular, local_name", "auditor.reading.regular import check_regular"),
     ("local_name(path)", "str(path.absolute())"),
     ("pipeline.errors", "auditor.reading.findings"),
     ("pipeline.storage", "auditor.reading"),

@@ -22,6 +22,7 @@ from geography.build import spine_from_table
 from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
+from pipeline.plan import Plan
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements
 from pipeline.privacy.ledger.dataset import replay
@@ -147,6 +148,9 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     light = spec.read_text().replace("replicates = 2\nunbiased = true", "margins = false")
     (tmp_path / "in" / "release.toml").write_text(light)
     monkeypatch.setattr(pipeline.model.draw, "last_levels", both)
+    with pytest.raises(ValueError, match="is promised"):
+        run(tmp_path / "in" / "release.toml", tmp_path / "refused")
+    monkeypatch.setattr(Plan, "checked", lambda self: self)  # who audits has nothing of the plan's
     directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
     monkeypatch.undo()
     assert {"headers", "noise redrawn"} & {f.check for f in audit(directory.root) if not f.passed}
