@@ -169,3 +169,8 @@ class Problem:
     def kinds_of(self, level: int) -> NDArray[np.signedinteger] | None:
         """The kinds of a level's geounits, `(n,)`; None where all are of kind 0."""
         return self.kinds[level] if self.kinds else None
+
+    def in_64_bits(self) -> Problem:
+        """As it is worked with, where the bounds are in the smallest types that hold them."""
+        bounds = tuple(tuple(bound.in_64_bits() for bound in level) for level in self.constraints.bounds)
+        return replace(self, constraints=replace(self.constraints, bounds=bounds))

@@ -25,7 +25,6 @@ from pipeline.release.published_files import UniverseFiles
 from pipeline.storage.paths import Readable
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, FloatArray, wide_enough
-from postprocess.downward.subtrees import in_64_bits
 from postprocess.marginal import Marginal
 from postprocess.positive import PositiveAnswers, PositivePlaces
 from postprocess.problem import MeasuredAnswers, Problem
@@ -220,7 +219,7 @@ class PartTask(ABC):
 
     def problem(self) -> Problem:
         """The part's problem with the values of its measurements; ReleaseError where a file is damaged."""
-        stated = in_64_bits(self.part)
+        stated = self.part.in_64_bits()
         return stated if self.files is None else replace(stated, measured=self._read(self.files))
 
     def packed(self) -> PartTask:

@@ -23,7 +23,6 @@ from pipeline.estimation.measurement_files import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers, foreign_arrays
 from postprocess.arrays import Arrays, FloatArray, IntArray
-from postprocess.downward.subtrees import in_64_bits
 from postprocess.linear.downward import (
     AnswerVariances,
     Asked,
@@ -74,7 +73,7 @@ class LinearTask(PartTask):
             return super().problem()
         levels = zip(self.part.spine.levels, self.part.measured, strict=True)
         nothing = tuple(tuple(_blank(query, len(level)) for query in queries) for level, queries in levels)
-        return replace(in_64_bits(self.part), measured=nothing)
+        return replace(self.part.in_64_bits(), measured=nothing)
 
     def packed(self) -> PartTask:
         """See `PartTask.packed`."""

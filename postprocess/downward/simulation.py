@@ -55,7 +55,7 @@ from postprocess.downward.simulated_margins import (
     count_reported,
     size_class,
 )
-from postprocess.downward.subtrees import cut_level, in_64_bits
+from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.information import Information, rank_and_scale
 from postprocess.linear.upward import (
@@ -573,7 +573,7 @@ def _measured_anew(
         run: of which this is a part.
         drawn: the last level has drawn terms, and is not measured.
     """
-    problem = in_64_bits(stretch.problem)
+    problem = stretch.problem.in_64_bits()
     measured: list[tuple[MeasuredAnswers, ...]] = []
     for number, queries in enumerate(problem.measured):
         if drawn and number == problem.spine.n_levels - 1:

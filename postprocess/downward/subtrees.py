@@ -207,12 +207,6 @@ def compact_below(problem: Problem, cut: Cut) -> Problem:
     return replace(problem, constraints=replace(problem.constraints, bounds=(*bounds[:first], *below)))
 
 
-def in_64_bits(part: Problem) -> Problem:
-    """The problem of a part as it is worked with, where `compact_below` has made the bounds of the whole small."""
-    bounds = tuple(tuple(bound.in_64_bits() for bound in level) for level in part.constraints.bounds)
-    return replace(part, constraints=replace(part.constraints, bounds=bounds))
-
-
 def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
     """The estimates of all parts at the cut, joined into one level's."""
     offsets = np.cumsum([0, *(len(estimate.info.known) for estimate in estimates[:-1])])
