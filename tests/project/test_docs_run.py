@@ -46,7 +46,10 @@ PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE
 WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
 
 _SPINEWISE = """#!/bin/sh
-if [ "$1" = run ]; then shift; set -- run $RUN_OPTIONS "$@"; fi
+case "$*" in
+*--measurements*) ;;
+run*) shift; set -- run $RUN_OPTIONS "$@" ;;
+esac
 {python} -m flows.cli "$@" || exit $?
 if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec {python} {tests}/releases/county.py "$2" {county}; fi
 """
