@@ -346,6 +346,7 @@ def _sent(detail: object) -> object:
         batches=Batches(),
         notes={},
         begun={},
+        worked_out={},
         receipts=list(detail.receipts),
         inputs=inputs_to_measure(detail.spec, detail.inputs),
     )
