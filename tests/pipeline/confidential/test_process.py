@@ -64,7 +64,7 @@ import mmap
 import sys
 from pathlib import Path
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.runs.run import holder_here
 from pipeline.runs.run_here import measuring_process
 from pipeline.runs.rerun import universes_to_rerun
