@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from auditor.series import distance_problems
 
 #: Digits of an epsilon, and the least step between two of them.
 _DIGITS: Final = 4
+_TWELVE: Final = Context(prec=12, rounding=ROUND_CEILING)  # as a figure that does not end is stated
 _LEAST_STEP: Final = Decimal("0.0001")
 #: By what part a bound from rho may be above that recomputed, and one from losses, which are made discrete otherwise.
 _LOOSER: Final = Fraction(2, 100_000)
@@ -249,7 +250,7 @@ def figure_problems(
             problems.append(f"states epsilon = {epsilon}, it is {budget}")
         return problems + strange_numbers(statement["words"], known)
     delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
-    known |= {delta, Decimal(f"{float(universe.delta):g}")}
+    known |= {delta, _TWELVE.divide(Decimal(universe.delta.numerator), Decimal(universe.delta.denominator))}
     best, stated = zcdp_epsilon(budget, universe.delta), decimal_of(statement["zcdp"])
     if not is_rounded_up(stated, Fraction(best - Decimal("1e-12")), _LOOSER):
         problems.append(f"states {stated} from rho, it is {best:.6f}")

@@ -9,12 +9,11 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.model.exact import epsilon_text
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.budget import Framework, Neighbours
 
 About = Literal["record", "attribute", "place", "group", "person", "household"]
-_WIDE: Final = Context(prec=400)
 
 #: From this epsilon on, the odds have more digits than anybody reads.
 _LARGE: Final = 50
@@ -102,8 +101,7 @@ def statement_of(
     zcdp, at = None, ""
     if framework == "zcdp":
         zcdp = zcdp_epsilon(budget, delta)
-        short = format(_WIDE.divide(Decimal(delta.numerator), Decimal(delta.denominator)), "g").replace("E", "e")
-        at = f" at delta = {short}"
+        at = f" at delta = {decimal_text(delta)}"
     epsilon = epsilon_text(min((bound for bound in (zcdp, losses) if bound is not None), default=budget))
     return Statement(
         about=about,

@@ -34,7 +34,7 @@ from pipeline.privacy.accounting.conversion import (
 )
 from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.pld import gaussian_losses, pld_epsilon
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, statement_of
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
@@ -441,3 +441,9 @@ def test_epsilon_is_rounded_up() -> None:
 def test_extreme_budgets_have_a_finite_statement(rho: float, delta: float) -> None:
     assert 0 <= zcdp_epsilon(rho, delta) < math.inf
     assert zcdp_epsilon(0, delta) == 0
+
+
+def test_a_delta_that_does_not_end_is_stated_in_twelve_digits() -> None:
+    """Rounded up, as epsilon at a smaller delta holds at a larger one."""
+    stated = statement_of("person", "", "zcdp", Fraction(1), Fraction(1, 3 * 10**8), "what", 1)
+    assert stated.words.endswith(" at delta = 3.33333333334e-9")
