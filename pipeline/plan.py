@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -44,7 +44,7 @@ class Plan:
         """That of a job."""
         return cls(ReleaseScope(job.spec, job.universes, job.run), job.links, job.spine)
 
-    @property
+    @cached_property
     def draws(self) -> tuple[StatedDraw, ...]:
         """All that is drawn of the records, as the manifest has it; nothing of what others drew."""
         return tuple(draw for universe in self.scope.universes for draw in self._drawn(universe))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from pipeline.model.promise import Promise
 from pipeline.model.query import Query
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
 from pipeline.privacy.noise.choices import Select, affordable_epsilon
 
 
@@ -42,7 +43,7 @@ class StatedSelection:
         epsilon = affordable_epsilon(framework, amount * self.choice_share, neighbours)
         names = (query.name for query in self.versions)
         select = Select(self.name, tuple(zip(names, self.thresholds, strict=True)), epsilon)
-        left = amount - choice_cost(select, framework, neighbours)
+        left = amount - Promise(framework, neighbours, budget).cost(select.mechanism)
         noise = noise_for(framework, left, Fraction(1), Fraction(1), neighbours)
         return Selection(select, self.level, self.versions, self.share, noise)
 
@@ -71,9 +72,3 @@ class Selection:
     def size(self) -> int:
         """Answers of the most detailed version."""
         return self.versions[-1].size
-
-
-def choice_cost(select: Select, framework: Framework, neighbours: Neighbours) -> Fraction:
-    """The cost of a choice, rho or epsilon."""
-    used, moved = select.mechanism, MOVED[neighbours]
-    return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)

@@ -276,7 +276,7 @@ class Universe:
     def _draws(self) -> tuple[Draw, ...]:
         return self.source.draws(self, None, None)
 
-    @property
+    @cached_property
     def promise(self) -> Promise:
         """What its people are promised."""
         distance = Fraction(1) if self.series is None else self.series.terms.distance

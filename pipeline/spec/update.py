@@ -13,10 +13,11 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field, StrictInt
 
+from pipeline.model.promise import Promise
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import AddedAnswer
-from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
+from pipeline.privacy.budget import Framework, Mechanism, NoiseSpec
 from pipeline.spec.fields import Budget, File, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
@@ -91,17 +92,10 @@ def resolve_added(
             own.add("name", f"{one.name!r} stands twice; each answer is used once")
         query = _query(one, schema, own)
         if len(problems.lines) == before:
-            cost = _cost(one, privacy.neighbours, records_per_person)
             noise = NoiseSpec(one.mechanism, one.scale)
-            added.append(AddedAnswer(one.level, query, noise, cost, one.question, one.sha256))
+            promise = Promise(privacy.framework, privacy.neighbours, Fraction(0), records_per_person)
+            added.append(AddedAnswer(one.level, query, noise, promise.cost(noise), one.question, one.sha256))
     return tuple(added)
-
-
-def _cost(one: AddedSection, neighbours: Neighbours, records: int) -> Fraction:
-    """What a person's change costs, of which so many records move as many numbers each as neighbours do, by one."""
-    if one.mechanism == "discrete_gaussian":
-        return Fraction(MOVED[neighbours] * records**2) / (2 * one.scale)
-    return Fraction(MOVED[neighbours] * records) / one.scale
 
 
 def _query(one: AddedSection, schema: Schema, problems: Problems) -> Query:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.model.exact import decimal_text, epsilon_text
+from pipeline.model.promise import Promise
 from pipeline.privacy.accounting.mechanisms import (
     MechanismName,
 )
@@ -39,7 +40,6 @@ from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.privacy.noise.sampler import tails
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import scale_for
-from pipeline.spec.update import AddedSection, _cost
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
@@ -164,10 +164,11 @@ def test_the_ledger_counts_the_same_squares(
     ],
 )
 def test_an_answer_of_a_version_costs_the_square_of_its_records_per_person(
-    mechanism: str, scale: str, neighbours: Neighbours, records: int, cost: Fraction
+    mechanism: Mechanism, scale: str, neighbours: Neighbours, records: int, cost: Fraction
 ) -> None:
-    added = AddedSection.model_construct(mechanism=mechanism, scale=Fraction(scale))
-    assert _cost(added, neighbours, records) == cost
+    framework: Framework = "zcdp" if mechanism == "discrete_gaussian" else "pure"
+    promise = Promise(framework, neighbours, Fraction(0), records)
+    assert promise.cost(NoiseSpec(mechanism, Fraction(scale))) == cost
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(10_001, 100_000), Fraction(1, 10**9), 0.1, 1.00001, 2.0])
