@@ -32,7 +32,6 @@ from pipeline.confidential.parts import RecordQuestion, answering
 from pipeline.confidential.refusals import described, restored
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
 from pipeline.errors import RecordsError
-from pipeline.execution.batches import Batches
 from pipeline.execution.faults import without_interrupts
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
@@ -337,17 +336,18 @@ def _sent(detail: object) -> object:
     areas, spec = detail.spec.geography.file, detail.spec
     if isinstance(areas, MemoryTable):
         spec = spec.model_copy(update={"geography": spec.geography.model_copy(update={"file": areas.place()})})
-    return replace(
-        detail,
-        spec=spec,
-        universes=tuple(_reading(universe, None) for universe in detail.universes),
-        workers=Workers(detail.workers.count),
-        progress=Silent(),
-        batches=Batches(),
-        notes={},
-        begun={},
-        worked_out={},
+    return Job(
+        detail.run,
+        spec,
+        tuple(_reading(universe, None) for universe in detail.universes),
+        detail.spine,
+        Workers(detail.workers.count),
+        Silent(),
+        most_cells=detail.most_cells,
+        part_cells=detail.part_cells,
+        status=detail.status,
         receipts=list(detail.receipts),
+        readable=detail.readable,
         inputs=inputs_to_measure(detail.spec, detail.inputs),
     )
 

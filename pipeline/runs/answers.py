@@ -1,8 +1,6 @@
-"""The public files of an answer: whether they follow from what was drawn; and an answer combined with a release.
+"""The public files of an answer: whether they are those of its manifest and follow from what was drawn.
 
-The public files of an answer: whether they are those of its manifest, and follow from what was drawn.
-
-An answer combined with a published release: post-processing of public files, which costs nothing.
+And an answer combined with a published release: post-processing of public files, which costs nothing.
 """
 
 from __future__ import annotations

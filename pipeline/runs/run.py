@@ -37,6 +37,13 @@ from pipeline.runs.open_public import PublicSide, open_listed
 from pipeline.runs.request import CheckedRequest, universe_checks
 from pipeline.storage.files import write_json
 
+#: Modules that worker processes need and that are slow to import.
+_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
+#: Leaf cells from which on a run is sure to have work for all its processes.
+_LARGE = 200_000
+#: What is measured at a level before any is estimated: noisy answers and invariants.
+_MEASURED = (MEASUREMENTS, INVARIANTS, REPORTS)
+
 
 def decided(
     checked: CheckedRequest, measured: RecordHolder, run: RunDirectory, public: PublicSide
@@ -69,14 +76,6 @@ def decided(
         checked, public = replace(checked, spec=spec, universes=universes), open_listed(spec, universes)
         record_decided(run, public.identity())
     return checked, public
-
-
-#: Modules that worker processes need and that are slow to import.
-_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
-#: Leaf cells from which on a run is sure to have work for all its processes.
-_LARGE = 200_000
-#: What is measured at a level before any is estimated: noisy answers and invariants.
-_MEASURED = (MEASUREMENTS, INVARIANTS, REPORTS)
 
 
 class Measuring(DrawSource):

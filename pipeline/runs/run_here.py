@@ -18,6 +18,8 @@ from pipeline.execution.steps import Notes, Perform, Progress, Step
 from pipeline.runs.finished import is_finished
 from pipeline.runs.request import CheckedRequest
 
+logger = logging.getLogger("spinewise.flows")
+
 
 @contextmanager
 def measuring_process(checked: CheckedRequest) -> Iterator[MeasuringProcess]:
@@ -38,9 +40,6 @@ def measuring_process(checked: CheckedRequest) -> Iterator[MeasuringProcess]:
         process.identity()
         process.refuse_missing_columns(checked.universes)
         yield process
-
-
-logger = logging.getLogger("spinewise.flows")
 
 
 class _TimeIsUp(BaseException):  # not an Exception, so that no step takes it for a failure of its own
