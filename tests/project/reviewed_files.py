@@ -17,6 +17,8 @@ FOLDERS = (
     "pipeline/model/source.py",
     "pipeline/model/draw.py",
     "pipeline/model/selection.py",
+    "pipeline/model/promise.py",
+    "pipeline/plan.py",
     "geography/spine.py",
     "pipeline/privacy/accounting",
     "pipeline/privacy/noise",

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipeline.confidential.measure
-import pipeline.model.selection
 import pipeline.privacy.accounting.statements as statements
 import pipeline.privacy.noise.choices
 from auditor.contents import canonical
+from pipeline.model.promise import Promise
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.choices import Select
+from pipeline.privacy.noise.choices import Exponential, Select
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
@@ -56,8 +56,9 @@ def _restarted(patch: Patch) -> None:
 
 def _doubled_choice(patch: Patch) -> None:
     """A choice is charged for a sensitivity of 1 where neighbours move two losses."""
-    for module in (pipeline.privacy.noise.choices, pipeline.model.selection):
-        patch.setattr(module, "MOVED", {"change-one": 1, "add-remove": 1})
+    patch.setattr(pipeline.privacy.noise.choices, "MOVED", {"change-one": 1, "add-remove": 1})
+    cost = Promise.cost
+    patch.setattr(Promise, "cost", lambda self, used: cost(self, used) / (2 if isinstance(used, Exponential) else 1))
 
 
 def _sixteen_bits(patch: Patch) -> None:
