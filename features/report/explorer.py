@@ -15,7 +15,7 @@ import numpy as np
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
-from features.report.table_numbers import MarginSummary, TableNumbers
+from features.report.table_numbers import MarginSummary, TableNumbers, TableReader
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
@@ -191,15 +191,16 @@ def _table(
         explorer.add_total(universe.name, packed)
         return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
     path = sources.readable(sources.run.universe(universe.name).table(table.name, level.name))
-    numbers = TableNumbers()
-    parts = numbers.parts(path, len(level), sources.numbers.exact(universe.name, number, table))
-    explorer.summaries[key] = numbers.summary
+    reader = TableReader()
+    parts = reader.parts(path, len(level), sources.numbers.exact(universe.name, number, table))
+    explorer.summaries[key] = reader.summary
     if universe.measure.signed:
         for _ in parts:
             pass
         return None
     name = path.relative_to(sources.run.public).as_posix()
     entry = _numbers(explorer, name, parts, len(level), table.query.size)
+    numbers = reader.numbers()
     explorer.add_total(universe.name, numbers)
     return None if entry is None else entry | {"ends": numbers.ends}
 

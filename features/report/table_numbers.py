@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -125,23 +125,36 @@ def _summary(size: int, areas: int, margins: IntArray, classes: IntArray) -> Siz
 Certain = tuple[BoolArray, IntArray]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class TableNumbers:
-    """A table that is read, and what that says of its numbers so far.
+    """A table that was read to its end, and what that says of its numbers.
+
+    Attributes:
+        summary: of their margins.
+        total: sum of the counts.
+        whole: the ends of the interval of the only number, equal where it is exact; None where there are more.
+        ends: whether it has intervals.
+        text: the numbers, column by column; None where no page has room for them, or where they were read part by part.
+    """
+
+    summary: MarginSummary
+    total: int
+    whole: tuple[int, int] | None
+    ends: bool
+    text: str | None = None
+
+
+class TableReader:
+    """Reads a table part by part, once.
 
     Attributes:
         summary: of the margins of what has been read.
-        total: sum of the counts that have been read.
-        whole: the ends of the interval of the only number, equal where it is exact; None where there are more.
-        ends: whether it has intervals.
-        text: the numbers, column by column; None where no page has room for them, or while it is read part by part.
     """
 
-    summary: MarginSummary = field(default_factory=MarginSummary)
-    total: int = 0
-    whole: tuple[int, int] | None = None
-    ends: bool = False
-    text: str | None = None
+    def __init__(self) -> None:
+        self.summary = MarginSummary()
+        self._total, self._ends = 0, False
+        self._whole: tuple[int, int] | None = None
 
     def parts(self, path: Readable, areas: int, exact: Certain | None = None) -> Iterator[IntArray]:
         """Rows `(n, columns)`: the counts, with intervals how far these reach below and above, as `_ends`.
@@ -158,23 +171,26 @@ class TableNumbers:
             if certain is None and part.lows is not None:
                 certain = part.lows == part.highs  # no other interval has no width
             self.summary.add(part, certain)
-            self.total, self.ends = self.total + int(part.counts.sum()), part.lows is not None
+            self._total, self._ends = self._total + int(part.counts.sum()), part.lows is not None
             if areas == 1:
-                self.whole = _only(part, certain)
+                self._whole = _only(part, certain)
             yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, certain)])
             start = end
 
+    def numbers(self, text: str | None = None) -> TableNumbers:
+        """What was read; `text` is all of it, packed."""
+        return TableNumbers(self.summary, self._total, self._whole, self._ends, text)
+
 
 def packed_table(path: Readable, areas: int, exact: Certain | None) -> TableNumbers:
-    """A table that was read to its end, packed as one; the arguments are those of `TableNumbers.parts`.
+    """A table that was read to its end, packed as one; the arguments are those of `TableReader.parts`.
 
     Raises:
         ReleaseError: it is missing or damaged.
     """
-    numbers = TableNumbers()
-    text = packed_numbers(np.concatenate(list(numbers.parts(path, areas, exact))).T)
-    numbers.text = text if len(text) <= LARGEST else None
-    return numbers
+    reader = TableReader()
+    text = packed_numbers(np.concatenate(list(reader.parts(path, areas, exact))).T)
+    return reader.numbers(text if len(text) <= LARGEST else None)
 
 
 def _only(part: ReleasedTable, exact: BoolArray | None) -> tuple[int, int] | None:
