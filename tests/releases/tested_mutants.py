@@ -101,6 +101,10 @@ TESTED: tuple[Mutant, ...] = (
     _found("a period by another strategy", _KNOWN, '["strategy"] != use.strategy', '["strategy"] == ""',
            f"{_CHARGE}test_what_is_no_next_period_is_refused_before_anything_is_drawn"),
     # Pairs that are chosen
+    _found("noise on the tables of attributes where somebody is", f"{_CHOSEN}_drawn",
+           "0, len(table))", "0, len(table)) * (table > 0)",
+           "features/marginals/test_chosen.py::"
+           "test_the_noise_on_tables_of_attributes_is_the_same_whatever_the_records"),
     _found("the best pair, without noise", f"{_CHOSEN}chosen_pairs",
            "mechanism.draw(stream, losses, len(chosen))[0]", "losses[0].argmin()",
            "features/marginals/test_chosen.py::test_private_choices_have_the_probabilities_of_the_mechanism"),
@@ -133,6 +137,17 @@ TESTED: tuple[Mutant, ...] = (
            "bool(charges) and same_groups(charges, charge.groups)", "bool(charges)",
            "features/questions/test_answering.py::"
            "test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again"),
+    # What somebody planted who was to be found by reading
+    _found("equal records of a unit are numbered from those of the unit before", "pipeline.privacy.units:kept_records",
+           "seen: Counter[tuple[int, ...]] = Counter()", 'seen = locals().get("seen", Counter())',
+           "pipeline/privacy/test_units.py::test_equal_records_of_another_unit_decide_nothing"),
+    _found("a reach of four digits costs what a reach of one does", f"{_LEDGER}dataset:several",
+           "if text}", "if text and len(text) < 4}",
+           f"{_CHARGE}test_what_a_change_moves_is_read_back_whatever_its_size[1000]"),
+    _found("what cannot be is told with its counts", "pipeline.confidential.refusals:shielded",
+           "    except SpinewiseError as error:\n",
+           '    except SpinewiseError as error:\n        if "fit" in str(error):\n            raise\n',
+           "pipeline/confidential/test_measure.py::test_the_error_that_is_raised_says_nothing[error2-2]"),
     # What a folder may set
     _found("only the list of what needs trust is refused, and a setting is missing there", _TRUST,
            "if name not in (*HARMLESS, *REQUIREMENTS)]", 'if name in NEEDS_TRUST and name != "state"]', _EACH),
@@ -159,6 +174,13 @@ TESTED: tuple[Mutant, ...] = (
 )  # fmt: skip
 #: Of which the test makes releases.
 TESTED_SLOWLY: tuple[Mutant, ...] = (
+    _found("any note of the ledger stands for the charge of the run", "pipeline.confidential.steps:refuse_uncharged",
+           "(note is not None and note.ledger != ledger.id)", "note is not None",
+           "pipeline/confidential/test_promises.py::test_a_run_that_was_refused_is_not_rerun"),
+    _found("which report counts follows from public names", "features.local.confidential:RandomisedReports.tabulate",
+           'key.keyed_hash(f"one report of each respondent/{universe.name}", b"")',
+           "hashlib.sha256(universe.name.encode()).hexdigest()",
+           "features/local/test_reports.py::test_which_report_counts_is_drawn_by_the_key_of_the_run"),
     _found("a series that follows a broken chain", f"{_SERIES}chain:predecessors",
            "due is not None and one.hash != due", "False", f"{_CHAIN}test_a_broken_chain_is_refused"),
     _found("a series is mixed with true counts that were replaced", f"{_SERIES}confidential:_check_truth",

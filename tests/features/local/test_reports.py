@@ -38,7 +38,9 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import read_measurement
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.paths import unchecked
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,22 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(tmp_path: Path) -> None
         "wrong length": 1,
     }
     assert found["used"] == survey.truth.sum()
+
+
+def test_which_report_counts_is_drawn_by_the_key_of_the_run(tmp_path: Path) -> None:
+    """Who knows names and spec alone cannot tell: two runs, each with a key of its own, take other reports."""
+    survey = write_survey(tmp_path / "survey")
+    sent = pd.read_csv(survey.reports, dtype=str)
+    sent[sent.columns[1]] = sent[sent.columns[1]].to_numpy()[::-1]
+    sent.to_csv(survey.reports, mode="a", header=False, index=False)  # a second report of everybody
+    text = survey.spec.read_text().replace('form = "reports"', 'form = "reports"\nbad_reports = "count"')
+    survey.spec.write_text(text.replace("replicates = 4", "margins = false\nmicrodata = false"))
+    first, second = (
+        RunDirectory(run(survey.spec, tmp_path / name)).universe("").measurement("block", "answer") for name in "ab"
+    )
+    totals = [np.array(read_measurement(unchecked(path)).values) for path in (first, second)]
+    assert [int(one.sum()) for one in totals] == [len(sent)] * 2
+    assert (totals[0] != totals[1]).any(axis=1).mean() > 0.5
 
 
 KEY = bytes(range(32))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,21 @@ def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_
     tight = Pairs(domain, further=3, all_cells=60)
     few = _choose(tight, values, ones, rho, bytes(32))
     assert len(few) < tight.rounds == 7
+
+
+def test_the_noise_on_tables_of_attributes_is_the_same_whatever_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody has a value: where there is noise would be told by the truth."""
+    attributes = {"a": ("0", "1"), "b": ("0", "1", "2")}
+    section = ChooseSection(share="1/7", attributes_share="1/9")
+    terms = ChoiceTerms(section, attributes, "zcdp", "change-one", 1, Fraction(1), "top", Fraction(1, 3))
+    work: Any = SimpleNamespace(terms=terms, spine=SimpleNamespace(fingerprint=lambda: "areas"))
+    monkeypatch.setattr(confidential, "chosen_pairs", lambda _, __, noisy, *___: np.concatenate(noisy))
+    drawn = []
+    for ones in ([np.zeros(2, np.int64), np.zeros(3, np.int64)], [np.array([7, 0]), np.array([0, 3, 4])]):
+        tables: Any = SimpleNamespace(ones=ones, pairs={})
+        drawn.append(confidential._drawn(work, MasterKey(bytes(32)), "records", tables) - np.concatenate(ones))
+    assert np.array_equal(*drawn)
+    assert (drawn[0] != 0).sum() >= 3
 
 
 def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:

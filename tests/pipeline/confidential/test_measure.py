@@ -32,7 +32,7 @@ from pipeline.confidential.accuracy import TableErrors, accuracy_page
 from pipeline.confidential.measure import measure_level, select_versions
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.steps import ConfidentialSteps
-from pipeline.errors import RecordsError, RefusedError, SpinewiseError
+from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
@@ -50,6 +50,7 @@ from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.paths import unchecked
+from postprocess.errors import InfeasibleError
 from postprocess.marginal import Marginal
 
 
@@ -182,7 +183,16 @@ def directory(tmp_path: Path) -> RunDirectory:
     return run
 
 
-@pytest.mark.parametrize(("error", "status"), [(RecordsError("found 7654321"), 2), (ValueError("7654321"), 1)])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RecordsError("found 7654321"), 2),
+        (InputError("found 7654321"), 2),
+        (InfeasibleError("7654321 are more than fit"), 2),
+        (SpinewiseError("found 7654321"), 1),
+        (ValueError("7654321"), 1),
+    ],
+)
 def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: Exception, status: int) -> None:
     def fail() -> None:
         raise error

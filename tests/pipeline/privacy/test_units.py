@@ -161,13 +161,13 @@ def test_totals_are_kept_within_their_ends_and_no_amount_grows(
 
 
 @settings(max_examples=50)
-@given(records=RECORDS, other=RECORDS, order=st.randoms(use_true_random=False))
+@given(records=RECORDS, other=RECORDS, number=st.sampled_from([0, 4]), order=st.randoms(use_true_random=False))
 def test_what_a_unit_adds_depends_on_nobody_else_and_not_on_the_order(
-    records: list[tuple[int, int, int]], other: list[tuple[int, int, int]], order: object
+    records: list[tuple[int, int, int]], other: list[tuple[int, int, int]], number: int, order: object
 ) -> None:
-    """Unit 0 has `records`; the other units are others. All that is counted of it stays the same."""
-    own = [(0, cell, amount) for _, cell, amount in records]
-    beside = [(1 + unit, cell, amount) for unit, cell, amount in other]
+    """One unit, the first or the last, has `records`; the others are others. All that is counted of it stays."""
+    own = [(number, cell, amount) for _, cell, amount in records]
+    beside = [((number + 1 + unit) % 5, cell, amount) for unit, cell, amount in other]
     mixed = own + beside
     order.shuffle(mixed)  # type: ignore[attr-defined]
     found = []
@@ -176,8 +176,20 @@ def test_what_a_unit_adds_depends_on_nobody_else_and_not_on_the_order(
         kept = kept_records(units, cells, [f"p{n}" for n in range(5)], 2, keyed, (amounts,))
         units, cells, amounts = units[kept], cells[kept], amounts[kept]
         within = within_ends(units, amounts, -4, 6)
-        found.append(sorted(zip(cells[units == 0].tolist(), within[units == 0].tolist(), strict=True)))
+        found.append(sorted(zip(cells[units == number].tolist(), within[units == number].tolist(), strict=True)))
     assert found[0] == found[1]
+
+
+def test_equal_records_of_another_unit_decide_nothing() -> None:
+    """Which of a unit's equal records are counted, with amounts of their own beside, is decided by the unit alone."""
+    amounts = np.arange(40) % 4
+    for unit in (0, 1):
+        units, other = np.full(40, unit), np.full(40, 1 - unit)
+        alone = kept_records(units, np.zeros(40, dtype=np.int64), ["a", "b"], 5, keyed, (amounts,))
+        both = kept_records(
+            np.append(other, units), np.zeros(80, dtype=np.int64), ["a", "b"], 5, keyed, (np.append(amounts, amounts),)
+        )
+        assert np.array_equal(both[40:], alone)
 
 
 @settings(max_examples=50)

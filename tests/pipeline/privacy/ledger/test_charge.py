@@ -18,7 +18,18 @@ from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.dataset import ANSWER, SeriesUse, cost_of, over_series, replay
+from pipeline.privacy.ledger.dataset import (
+    ANSWER,
+    SeriesUse,
+    by_losses,
+    by_up_to,
+    cost_of,
+    numbers_of_unit,
+    over_series,
+    per_person,
+    replay,
+    several,
+)
 from pipeline.privacy.ledger.events import (
     Event,
     EventKind,
@@ -109,6 +120,18 @@ def test_a_key_is_refused_over_other_records(ledger: Ledger) -> None:
     assert ledger.events() == before
     ledger.reserve(charge(5, dataset="later", key=replace(USE, commitment="7" * 64)))
     assert ledger.verify() == ()
+
+
+@pytest.mark.parametrize("number", [2, 9, 10, 999, 1000, 50_000, 10**12])
+def test_what_a_change_moves_is_read_back_whatever_its_size(number: int) -> None:
+    """A charge costs by the numbers that its query states, however many digits they have."""
+    assert several("income" + by_up_to(number) + per_person(number)) == {"reach": number, "records": number}
+    assert several("pair" + by_losses(number)) == {"losses": number}
+    assert several("units" + numbers_of_unit(number)) == {"numbers": number}
+    assert several("total" + over_series(Fraction(number, 7))) == {"series": Fraction(number, 7)}
+    group = Group("county", "income" + by_up_to(number), "discrete_gaussian", Fraction(4), 1)
+    one = replace(group, query="income")
+    assert cost_of(group, "zcdp", "add-remove") == number**2 * cost_of(one, "zcdp", "add-remove")
 
 
 # Series
