@@ -26,14 +26,9 @@ from auditor.release import Release
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
 _BYPASSED: Final = " (bypass)"
-#: Words at the end of the query of a charge, with a number: of what one person alters;
-_SEVERAL: Final = "([1-9][0-9]*) records a person"
-#: of a question's sum, by how much a record moves its numbers; of one choice, by how much its losses;
-_FURTHEST, _LOSSES = "each by up to ([1-9][0-9]*)", "losses by up to ([1-9][0-9]*)"
-#: of a count of units, in how many of its numbers each is, by one each;
-_NUMBERS: Final = "([1-9][0-9]*) numbers of a unit"
-#: of a whole series, how many times as far away a person's history is as one record of one release.
-_SERIES: Final = "([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series"
+#: What a charge states of how far one person's change moves numbers: records of a person; how far a record moves a
+#: number; how far losses are moved; numbers of a unit; and over a series, in that of one record of one release.
+_MOVED: Final = ("records", "reach", "losses", "numbers", "series")
 
 #: A ledger's id, and its events as tables hold them.
 Read = tuple[str, list[dict[str, Any]]]
@@ -153,7 +148,7 @@ def _beyond(event: Stated, aside: dict[tuple[str, str], Fraction]) -> list[str]:
     Answers to questions are charged under "answer NAME", releases under their names.
     """
     number, dataset, release = event["number"], event["dataset"], event["release"]
-    stated = json.loads(event["details"])["purpose"] if event["details"] else ""
+    stated = json.loads(event["details"]).get("purpose", "") if event["details"] else ""
     if (dataset, "") not in aside:
         return [f"event {number}: is for {stated!r}, for which nothing is set aside"] if stated else []
     purpose = "questions" if release.startswith("answer ") else release if release != "questions" else ""
@@ -167,18 +162,23 @@ def _beyond(event: Stated, aside: dict[tuple[str, str], Fraction]) -> list[str]:
 
 def priced(event: Stated, framework: str) -> Fraction:
     """What a charge has to be."""
-    stated = {words: _number(event["query"], words) for words in (_SEVERAL, _FURTHEST, _LOSSES, _NUMBERS, _SERIES)}
-    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]] if stated[_LOSSES] is None else 1
-    several, furthest, losses, numbers, series = (number or Fraction(1) for number in stated.values())
-    times, zcdp = several * furthest * losses, framework == "zcdp"
+    times = {name: Fraction(1) for name in _MOVED} | {name: Fraction(one) for name, one in _moved(event).items()}
+    if len(times) > len(_MOVED) or min(times.values()) < 1:
+        raise FormError(f"event {event['number']}: has the details {event['details']!r:.200}, which no charge has")
+    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]] if times["losses"] == 1 else 1
+    apart, zcdp = times["records"] * times["reach"] * times["losses"], framework == "zcdp"
     cost = cost_of((event["mechanism"], Fraction(event["scale"]), moved), zcdp=zcdp)
-    return cost * (times**2 if zcdp else times) * numbers * series
+    return cost * (apart**2 if zcdp else apart) * times["numbers"] * times["series"]
 
 
-def _number(query: str, words: str) -> Fraction | None:
-    """The number in words at the end of a charge's query, if it has them; what one person alters is told last."""
-    found = re.search(rf" \({words}\)(?: \([0-9]+ records a person\))?$", query, re.ASCII)
-    return Fraction(found[1]) if found else None
+def _moved(event: Stated) -> dict[str, str]:
+    found: dict[str, str] = json.loads(event["details"]).get("moved", {}) if event["details"] else {}
+    return found
+
+
+def moved_by(**times: Fraction | int | str) -> str:
+    """What a charge states of how far its numbers are moved, as one text: what is not 1."""
+    return str(sorted((name, str(number)) for name, number in times.items() if number != 1))
 
 
 def of_run(events: Iterable[Stated], secret: bytes, context: Sequence[str]) -> list[Stated]:
@@ -283,12 +283,20 @@ def charged(
 
     Args:
         own: events of the run.
-        due: level, query, mechanism and scale of each charge, and how many numbers it is for, if these are `counted`.
+        due: level, query, mechanism, scale and `moved_by` of each charge, and how many numbers it is for, if these are
+            `counted`.
         paths: of what was drawn.
     """
     charges = [event for event in own if event["kind"] == "charge"]
     found = Counter(
-        (e["level"], e["query"], e["mechanism"], Fraction(e["scale"]), *([int(e["count"])] if counted else ()))
+        (
+            e["level"],
+            e["query"],
+            e["mechanism"],
+            Fraction(e["scale"]),
+            moved_by(**_moved(e)),
+            *([int(e["count"])] if counted else ()),
+        )
         for e in charges
     )
     right = Counter(due)
@@ -310,23 +318,18 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
         name = universe.title
         own = of_run(events, secret, release.context(secret, universe))
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
-        together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
-        together += _several(universe.together)
         series = universe.series
-        together += "" if series is None else f" ({series.distance} times over a series)"
+        distance = 1 if series is None else series.distance
+        moved = moved_by(reach=universe.reach, records=universe.together, series=distance)
         due = [
-            (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
-             one.mechanism, one.scale)
+            (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else ""),
+             one.mechanism, one.scale, moved)
             for one in (measured_of(universe) if series is None or not series.number else ())
         ]  # fmt: skip
         paths = (one.path for one in release.every_due if one.universe is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems
-
-
-def _several(records: int) -> str:
-    return "" if records == 1 else f" ({records} records a person)"
 
 
 def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read: Read) -> list[str]:
@@ -337,8 +340,8 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
         return [str(error)]
     due = []
     for one in choice.drawn():
-        losses = f" (losses by up to {one.weight * choice.moved})" if one.weight * choice.moved > 1 else ""
-        due.append((one.level, one.query + losses + _several(choice.records), one.mechanism, one.scale))
+        moved = moved_by(losses=max(1, one.weight * choice.moved), records=choice.records)
+        due.append((one.level, one.query, one.mechanism, one.scale, moved))
     ledger, events = read
     own = of_run(events, secret, (records, release.spine_fingerprint, choice.fingerprint()))
     charges, problems = charged(own, due, (one.path for one in release.due))

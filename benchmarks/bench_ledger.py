@@ -20,8 +20,8 @@ from pathlib import Path
 
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.dataset import SeriesUse, over_series
-from pipeline.privacy.ledger.events import Group, KeyUse
+from pipeline.privacy.ledger.dataset import SeriesUse
+from pipeline.privacy.ledger.events import Group, KeyUse, Moved
 from pipeline.privacy.ledger.ledger import Ledger
 
 REPEAT = 15
@@ -42,7 +42,7 @@ def charge_of(run: int) -> Charge:
 def period_of(number: int, periods: int) -> Charge:
     """A day of a series, each with a key and a release before of its own."""
     distance = Fraction(7, 2)
-    group = Group("county", "total" + over_series(distance), "discrete_gaussian", distance * 1000, 5)
+    group = Group("county", "total", "discrete_gaussian", distance * 1000, 5, Moved.by(series=distance))
     place = f"day {number}", f"{number:064x}" if number else FIRST
     use, run = SeriesUse("daily", LAYOUT, periods, number, *place), f"{number + (1 << 200):064x}"
     key = KeyUse(run, "", LAYOUT, run)

@@ -18,7 +18,7 @@ from auditor.answers.kept import KEPT, UNITS, Answer
 from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
-from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
+from auditor.ledger import Read, charged, kept_findings, moved_by, noted, of_run, unknown_receipts
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.spec import read_json
 from auditor.reading.values import exact_sum
@@ -162,9 +162,8 @@ def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]])
     for one in due_parts(answer):
         if (part := answer.parts.get(one.name)) is not None:
             reach = int(part["reach"]) if one.choice else one.reach
-            furthest = "" if reach == 1 else f" (each by up to {reach})"
-            query = f"{one.name}: {answer.text}{furthest}{one.several}"
-            due.append((answer.place, query, one.mechanism, Fraction(part["scale"]), one.count))
+            query, moved = f"{one.name}: {answer.text}", moved_by(reach=reach, **one.times)
+            due.append((answer.place, query, one.mechanism, Fraction(part["scale"]), moved, one.count))
     charges, problems = charged(own, due, [answer.public / "measurements.csv"], counted=True)
     if any(event["dataset"] != answer.dataset for event in charges):
         problems.append("another dataset was charged")

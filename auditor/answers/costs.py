@@ -45,7 +45,7 @@ class DuePart:
         moved: L2 squared of what a person's change moves (zcdp), or L1 (pure), at most; of a choice of losses.
         share: of the budget; exact, but of a choice the most that it may cost.
         mechanism: that it is drawn with; `count`: how many numbers it has.
-        several: how the ledger's query ends, after how far a number moves.
+        times: what its charge states beside how far a number moves.
     """
 
     content: list[Any]
@@ -54,7 +54,7 @@ class DuePart:
     share: Fraction
     mechanism: str
     count: int
-    several: str
+    times: dict[str, int]
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class DuePart:
 def due_parts(answer: Answer) -> list[DuePart]:
     """All that the statistic is made of, with the sensitivities of this program."""
     budget, k = answer.budget, answer.together
-    records = "" if k == 1 else f" ({k} records a person)"
+    records = {"records": k}
     noise = "discrete_gaussian" if answer.zcdp else "discrete_laplace"
     if answer.ranked:
         name, share = "clip" if answer.statistic == "clip" else "quantile", _CHOICE[answer.zcdp]
@@ -92,9 +92,8 @@ def due_parts(answer: Answer) -> list[DuePart]:
     for name in names:
         if name == "count" and answer.of_units:
             n = min(k, numbers_of_unit(answer))
-            several = "" if n == 1 else f" ({n} numbers of a unit)"
             content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
-            found.append(DuePart(content, moved, 1, share, noise, answer.n_numbers, several))
+            found.append(DuePart(content, moved, 1, share, noise, answer.n_numbers, {"numbers": n}))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
@@ -103,7 +102,7 @@ def due_parts(answer: Answer) -> list[DuePart]:
         times = 1 if total else k
         moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
         content = [name, low, high, centre, *(["total"] if total else [])]
-        found.append(DuePart(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
+        found.append(DuePart(content, moved, reach, share, noise, answer.n_numbers, {} if total else records))
     return found
 
 

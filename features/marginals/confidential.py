@@ -35,8 +35,7 @@ from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.dataset import by_losses, per_person
-from pipeline.privacy.ledger.events import Group, KeyUse
+from pipeline.privacy.ledger.events import Group, KeyUse, Moved
 from pipeline.privacy.ledger.notes import read_note
 from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
@@ -182,10 +181,11 @@ def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
     groups = tuple(
         Group(
             one.level,
-            one.query + by_losses(max(1, one.weight * MOVED[neighbours])) + per_person(terms.records),
+            one.query,
             one.mechanism.mechanism,
             one.mechanism.scale,
             one.size,
+            Moved.by(losses=max(1, one.weight * MOVED[neighbours]), records=terms.records),
         )
         for one in terms.earlier.uses
     )

@@ -21,8 +21,8 @@ from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.dataset import ANSWER, by_up_to, numbers_of_unit, per_person
-from pipeline.privacy.ledger.events import Group, KeyUse
+from pipeline.privacy.ledger.dataset import ANSWER
+from pipeline.privacy.ledger.events import Group, KeyUse, Moved
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -166,10 +166,11 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     groups = tuple(
         Group(
             question.place,
-            f"{one.part.name}: {question.text}{by_up_to(one.reach)}{_of_one_person(work, one)}",
+            f"{one.part.name}: {question.text}",
             one.mechanism,
             one.scale,
             n_places * question.size * (n_around if one.part.name == "windows" else 1),
+            _moved(work, one),
         )
         for one in plan.parts
     )
@@ -180,11 +181,11 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     )
 
 
-def _of_one_person(work: QuestionWork, one: MeasuredPart | Ranked) -> str:
-    """What the query of a charge ends with: how many records, or numbers, one person's change alters."""
+def _moved(work: QuestionWork, one: MeasuredPart | Ranked) -> Moved:
+    """How far one person's change moves a part."""
     if isinstance(one, Ranked) or one.part.of == "record":
-        return per_person(work.plan.records)
-    return numbers_of_unit(one.numbers) if one.part.of == "unit" else ""
+        return Moved.by(reach=one.reach, records=work.plan.records)
+    return Moved.by(reach=one.reach, numbers=one.numbers if one.part.of == "unit" else 1)
 
 
 def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:

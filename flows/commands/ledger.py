@@ -189,7 +189,7 @@ def _show_events(context: typer.Context, dataset: str | None, *, as_json: bool) 
         what = {
             "open": f"{event.population}: {event.framework}, {event.neighbours}, budget {event.budget}",
             "charge": f"{event.cost} for {event.mechanism} {event.scale} on {event.query} at {event.level} "
-            f"({event.count} numbers), {event.release}, run {event.run[:12]}",
+            f"({event.count} numbers), {event.release}, run {event.run[:12]} {event.details}",
             "purpose": f"{event.budget} is set aside for {event.query}",
             "allow": f"{_subject(event)} may be exact",
             "exact": f"{_subject(event)} exactly ({event.count} numbers), {event.release}, run {event.run[:12]}",

@@ -6,7 +6,6 @@ missing, or that two copies of it were continued.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -233,7 +232,7 @@ def _unlike_charge(manifest: Charging, receipt: Receipt, run: str, state: Datase
         if stated != sorted((one.level, one.mechanism, one.scale) for one in charged):
             yield "its areas, mechanisms and scales are not those that the ledger was charged for"
         asked = sorted(f"{part.name}: {manifest.question}" for part in manifest.parts)
-        if asked != sorted(question_of(one) for one in charged):
+        if asked != sorted(one.query for one in charged):
             yield "its question is not that which the ledger was charged for"
     else:
         possible = _costs_of_release(manifest, receipt, run, state, costs)
@@ -264,17 +263,6 @@ def _costs_of_release(
 # -- ends of amounts that questions chose: one ledger counts both -----------------------------------------------------
 
 
-#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.dataset`.
-_OF_SEVERAL: Final = re.compile(
-    r"( \(each by up to [0-9]+\))?( \([0-9]+ (records a person|numbers of a unit)\))?$", re.ASCII
-)
-
-
-def question_of(charged: Event) -> str:
-    """The part and the question that a charge for an answer is of, such as "clip: clip wages among 1, 2"."""
-    return _OF_SEVERAL.sub("", charged.query)
-
-
 def chosen_elsewhere(spec: ReleaseSpec, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Each end whose cost is in another ledger than the release's own, or in another dataset, by its receipts."""
     charged = {receipt.dataset: receipt.ledger for receipt in receipts}
@@ -292,7 +280,7 @@ def chosen_elsewhere(spec: ReleaseSpec, receipts: Sequence[Receipt]) -> Iterator
 def chosen_uncharged(spec: ReleaseSpec, ledger: str, events: Sequence[Event]) -> Iterator[str]:
     """Each end that says it was charged to this ledger, which has no charge for its question."""
     asked = {
-        (event.dataset, question_of(event).partition(": ")[2])
+        (event.dataset, event.query.partition(": ")[2])
         for event in events
         if event.kind == "charge" and event.release.startswith(ANSWER)
     }

@@ -7,6 +7,7 @@ import pipeline.records.tabulate
 from releases.mutant import Mutant, attribute, mutant
 from releases.tested_mutants import text
 
+_CHARGED = "pipeline.privacy.ledger.charges:charge_for"
 _REACH, _OF_RECORD = "pipeline.model.universe:Universe.reach", "self.measure.reach(self.neighbours)"
 _LARGER_END = "max([1, *(end for one in self.measure.amounts for end in (-one.first, one.last))])"
 _KEPT = "records.at_most, keyed, found.beside"
@@ -19,12 +20,12 @@ AMOUNTS: tuple[Mutant, ...] = (
     mutant("sums of losses and gains get the noise of the larger end", "s", on="balances",
            plant=text(_REACH, _OF_RECORD, _LARGER_END)),
     mutant("the ledger is not told how far one record moves a sum", "sv", on="amounts ledger",
-           plant=attribute(pipeline.privacy.ledger.charges, "by_up_to", lambda _: "")),
+           plant=text(_CHARGED, "reach=universe.reach", "reach=1")),
     mutant("sums of several records of a unit get the noise of one", "s", on="jobs", plant=text(
         "pipeline.model.universe:Universe.record_budget",
         "return ", "return self.budget if self.measure.amounts else ")),
     mutant("the ledger is not told how many records of a unit are summed", "sv", on="jobs ledger",
-           plant=attribute(pipeline.privacy.ledger.charges, "per_person", lambda _: "")),
+           plant=text(_CHARGED, "records=universe.unit.records", "records=1")),
     mutant("a unit's amounts are not taken down to the ends of its total", "i", on="installed",
            plant=attribute(pipeline.records.tabulate, "within_ends", lambda units, amounts, low, high: amounts)),  # noqa: ARG005
     mutant("all records of a unit are summed, and not as many as are counted", "i", on="installed", plant=text(

@@ -61,7 +61,8 @@ JOINED: tuple[Mutant, ...] = (
     mutant("a unit with three records counted as one record", "sa", on="joined", plant=text(
         "pipeline.spec.resolve:UniverseResolver._unit", "1 if measure.total else at_most or ", "")),
     mutant("two records of a person charged as one", "sv", on="joined ledger",
-           plant=attribute(pipeline.privacy.ledger.charges, "per_person", lambda _records: "")),
+           plant=text(
+               "pipeline.privacy.ledger.charges:charge_for", "records=universe.unit.records", "records=1")),
     mutant("a unit of which every record is counted", "i", on="installed",
            plant=attribute(
                pipeline.records.tabulate, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import DERIVATION, MasterKey
-from pipeline.privacy.ledger.dataset import SeriesUse, by_up_to, over_series, per_person
-from pipeline.privacy.ledger.events import BYPASSED, HEX, Exact, Group, KeyUse, Subject
+from pipeline.privacy.ledger.dataset import SeriesUse
+from pipeline.privacy.ledger.events import BYPASSED, HEX, Exact, Group, KeyUse, Moved, Subject
 from pipeline.privacy.ledger.notes import Head
 
 if TYPE_CHECKING:
@@ -153,15 +153,16 @@ def charge_for(
         spine_fingerprint=spine_fingerprint,
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
-    several = by_up_to(universe.reach) + per_person(universe.unit.records)
-    several += "" if universe.series is None else over_series(universe.series.terms.distance)
+    distance = 1 if universe.series is None else universe.series.terms.distance
+    moved = Moved.by(reach=universe.reach, records=universe.unit.records, series=distance)
     groups = tuple(
         Group(
             one.level,
-            one.query + (BYPASSED if universe.bypass and not one.chosen else "") + several,
+            one.query + (BYPASSED if universe.bypass and not one.chosen else ""),
             one.mechanism.mechanism,
             one.mechanism.scale,
             one.size * (sizes if one.chosen else measured)[one.level],
+            moved,
         )
         for one in universe.uses
     )

@@ -7,14 +7,13 @@ A chain of hashes shows any change to an event, and any event left out, put in o
 events are missing, nor that all of it was written anew: the note that each run's directory keeps (`notes`) does.
 
 A series is opened once, with all that it costs; then each of its periods is drawn once, in order. The first period is
-charged for the whole series, by the suffix `over_series` of its charges, and an event `series` says what all of its
+charged for the whole series, by `Moved.series` of its charges, and an event `series` says what all of its
 periods have in common. Each period is an event `period`, the first one too, with the hash of the release before; it
 costs nothing. The same run again is the period that it was.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,73 +156,33 @@ class DatasetState:
         return BUDGET_NAMES[self.framework]
 
 
-#: What the query of a charge ends with, where a change of one person moves more than one number by one: at most one of
-#: these, and after the first two also the number of records.
-_SEVERAL: Final = re.compile(
-    r"(?:(?: \(each by up to (?P<reach>{n})\)| \(losses by up to (?P<losses>{n})\))?"
-    r"(?: \((?P<records>{n}) records a person\))?"
-    r"| \((?P<numbers>{n}) numbers of a unit\)"
-    r"| \((?P<series>[1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\))$".replace("{n}", "[2-9]|[1-9][0-9]+"),
-    re.ASCII,
-)
 _PURPOSE: Final = re.compile(r"[^\W_][\w-]{0,99}")
-
-
-def per_person(records: int) -> str:
-    """What the query of a charge ends with, where one person's change alters so many of the records; "" for one."""
-    return "" if records == 1 else f" ({records} records a person)"
-
-
-def by_up_to(reach: int) -> str:
-    """What the query of a charge has at its end where a record moves numbers by so much; "" for one."""
-    return "" if reach == 1 else f" (each by up to {reach})"
-
-
-def by_losses(losses: int) -> str:
-    """What the query of a charge for a choice has at its end where a change moves its losses by so much; "" for one."""
-    return "" if losses == 1 else f" (losses by up to {losses})"
-
-
-def numbers_of_unit(numbers: int) -> str:
-    """What the query of a charge ends with, where a unit is in up to so many numbers, by one each; "" for one."""
-    return "" if numbers == 1 else f" ({numbers} numbers of a unit)"
-
-
-def over_series(distance: Fraction) -> str:
-    """What the query of a charge ends with, where it is for a whole series whose squared distance is so much."""
-    return f" ({distance} times over a series)"
-
-
-def several(query: str) -> dict[str, Fraction]:
-    """What the query of a charge ends with: the `records`, `numbers` ... that a change moves, where not one."""
-    found = _SEVERAL.search(query)
-    return {} if found is None else {what: Fraction(text) for what, text in found.groupdict().items() if text}
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     """What a dataset with this framework and these neighbours is charged for the group, rho or epsilon, exact.
 
-    Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
-    times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that. Where a unit
-    is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both. Over a series
-    (`over_series`), the squared distance of two histories times the rho of one record. Of one choice whose losses a
-    change moves by L (`by_losses`), L^2 or L times what moving one loss by one costs, whatever the neighbours.
+    Where one person's change alters k `records`, what it costs them all: k^2 times the rho of one, or k times the
+    epsilon. Where a record moves the numbers by up to R each (`reach`), R^2 or R times that. Where a unit is in n
+    `numbers` by one each, n times what one number costs, in both. Over a `series`, the squared distance of two
+    histories times the rho of one record. Of one choice whose `losses` a change moves by L, L^2 or L times what moving
+    one loss by one costs, whatever the neighbours.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
     """
-    zcdp, used, times = framework == "zcdp", mechanism(group.mechanism, group.scale), several(group.query)
-    moved = 1 if "losses" in times else MOVED[neighbours]
+    zcdp, used, times = framework == "zcdp", mechanism(group.mechanism, group.scale), group.moved
+    moved = MOVED[neighbours] if times.losses == 1 else 1
     cost = used.rho(moved) if zcdp else used.epsilon(moved)
     if cost is None:
         raise InputError(
             f"{group.mechanism} noise ({group.query} at {group.level}) cannot be charged to a budget of epsilon: it "
             'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'
         )
-    if "series" in times and not zcdp:
+    if times.series != 1 and not zcdp:
         raise InputError(f"a series ({group.query} at {group.level}) cannot be charged to a budget of epsilon")
-    apart = math.prod(times.get(what, 1) for what in ("records", "reach", "losses"))
-    return cost * apart ** (2 if zcdp else 1) * times.get("numbers", 1) * times.get("series", 1)
+    apart = times.records * times.reach * times.losses
+    return cost * apart ** (2 if zcdp else 1) * times.numbers * times.series
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
@@ -312,7 +271,7 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
     state.add_charge(event)
     purpose = state.purpose_of(event.release)
     state.spent_for[purpose] = state.spent_for.get(purpose, Fraction(0)) + cost
-    if event.details != (details_text({"purpose": purpose}) if purpose else ""):
+    if event.details != group.details(purpose):
         raise LedgerError(f"charges {event.release!r} with the details {event.details!r}, and it is for {purpose!r}")
     if cost != (due := cost_of(group, state.framework, state.neighbours)):
         raise LedgerError(f"charges {cost} for what costs {due}")

@@ -61,6 +61,34 @@ class LedgerError(SpinewiseError):
 
 
 @dataclass(frozen=True, order=True)
+class Moved:
+    """How far a change of one person moves what is drawn, where that is not one record's numbers by one each.
+
+    Attributes:
+        records: of the person that the change alters.
+        reach: a record moves each number by up to so much.
+        losses: the change moves each loss of a choice by up to so much, whatever the neighbours.
+        numbers: a unit is in up to so many numbers, by one each.
+        series: the squared distance of two histories over a whole series, in that of two records of one release.
+    """
+
+    records: Fraction = Fraction(1)
+    reach: Fraction = Fraction(1)
+    losses: Fraction = Fraction(1)
+    numbers: Fraction = Fraction(1)
+    series: Fraction = Fraction(1)
+
+    @classmethod
+    def by(cls, **moved: int | Fraction) -> Moved:
+        """With these numbers."""
+        return cls(**{name: Fraction(number) for name, number in moved.items()})
+
+    def stated(self) -> dict[str, str]:
+        """The numbers that are not 1, as text."""
+        return {name: str(number) for name, number in vars(self).items() if number != 1}
+
+
+@dataclass(frozen=True, order=True)
 class Group:
     """One mechanism on all geounits of a level: what is charged.
 
@@ -70,6 +98,7 @@ class Group:
         mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` and
             `permute_and_flip` with epsilon.
         count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
+        moved: how far one person's change moves them.
     """
 
     level: str
@@ -77,6 +106,13 @@ class Group:
     mechanism: MechanismName
     scale: Fraction
     count: int
+    moved: Moved = Moved()
+
+    def details(self, purpose: str) -> str:
+        """What a charge for it states beside its fields: what is `moved`, and the purpose, if it is for one."""
+        stated = {"moved": self.moved.stated(), "purpose": purpose}
+        content = {name: one for name, one in stated.items() if one}
+        return details_text(content) if content else ""
 
 
 @dataclass(frozen=True)
@@ -99,8 +135,8 @@ class Event:
         previous: hash of the event before; the ledger's own id for the first.
         hash: SHA-256 over all of the other fields.
         details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
-            content of an `exact`; of a `key`, see `KeyUse`; the share of a `purpose`, and the purpose of a `charge`
-            that is for one; of a `series` and a `period`, see `SeriesUse`.
+            content of an `exact`; of a `key`, see `KeyUse`; the share of a `purpose`; of a `charge` see
+            `Group.details`; of a `series` and a `period`, see `SeriesUse`.
     """
 
     number: int
@@ -133,7 +169,18 @@ class Event:
     def group(self) -> Group:
         """What a `charge` is for; LedgerError if its fields do not state that properly."""
         drawn = mechanism(self.mechanism, exact_of_text(self.scale, "scale"))
-        return Group(self.level, self.query, drawn.mechanism, drawn.scale, self.count)
+        return Group(self.level, self.query, drawn.mechanism, drawn.scale, self.count, self._moved())
+
+    def _moved(self) -> Moved:
+        """What the details of a `charge` state of it; LedgerError where these are none, or a number is below 1."""
+        try:
+            stated = json.loads(self.details).get("moved", {}) if self.details else {}
+            found = Moved.by(**{name: exact_of_text(text, name) for name, text in stated.items()})
+        except (ValueError, AttributeError, TypeError):
+            raise LedgerError(f"has the details {self.details[:200]!r}, which do not state what is charged") from None
+        if min(vars(found).values()) < 1 or found.stated() != stated:
+            raise LedgerError(f"has the details {self.details[:200]!r}: what is moved is above 1, or not stated")
+        return found
 
     def subject(self) -> Subject:
         """What an `allow` declares; ValueError if its fields do not state that properly."""

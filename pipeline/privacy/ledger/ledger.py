@@ -104,7 +104,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             scale=str(group.scale),
             count=group.count,
             cost=str(cost),
-            details=details_text({"purpose": purpose}) if purpose else "",
+            details=group.details(purpose),
         )
     if (series := charge.series) is not None:
         of_run = {"run": charge.run, "release": charge.release}

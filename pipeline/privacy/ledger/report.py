@@ -16,8 +16,8 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.ledger.dataset import DatasetState, replay, several, stated
-from pipeline.privacy.ledger.events import BYPASSED, Event, is_typed
+from pipeline.privacy.ledger.dataset import DatasetState, replay, stated
+from pipeline.privacy.ledger.events import BYPASSED, Event, Moved, is_typed
 
 _FORMAT: Final = 2
 
@@ -34,7 +34,7 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
     moved = MOVED[state.neighbours]
     groups = [event.group() for charges in state.runs.values() for event in charges if event.kind == "charge"]
     bound = zcdp_epsilon(state.spent, delta)
-    if any(BYPASSED in group.query or several(group.query) for group in groups):
+    if any(BYPASSED in group.query or group.moved != Moved() for group in groups):
         return bound
     losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
     return bound if losses is None else min(bound, losses)

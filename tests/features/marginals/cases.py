@@ -126,7 +126,7 @@ def _chosen(folder: Path) -> None:
     charges = [event["query"] for event in events if event["kind"] == "charge"]
     assert charges[: len(VALUES) + 11] == [
         *(f"attribute {name}" for name in VALUES),
-        *(f"pair {number} of 11 (losses by up to 2)" for number in range(1, 12)),
+        *(f"pair {number} of 11" for number in range(1, 12)),
     ]
     assert [one["cost"] for one in manifest["receipts"]] == [manifest["joint"]["budget"]] == ["3"]
     assert stated["chosen"]["hash"] == events[stated["chosen"]["number"] - 1]["hash"]

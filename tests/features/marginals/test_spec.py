@@ -35,8 +35,8 @@ from features.marginals.whole import Seed
 from pipeline.errors import RefusedError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.ledger.dataset import by_losses, cost_of, per_person
-from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.dataset import cost_of
+from pipeline.privacy.ledger.events import Group, Moved
 from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_of
 from postprocess.arrays import IntArray
@@ -163,8 +163,10 @@ def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> 
     (earlier,) = (one.earlier for one in universes if one.earlier is not None)
     prices = Fraction(0)
     for one in earlier.uses:
-        query, used = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2), one.mechanism
-        prices += cost_of(Group(one.level, query, used.mechanism, used.scale, one.size), "zcdp", "change-one")
+        moved, used = Moved.by(losses=max(1, one.weight * MOVED["change-one"]), records=2), one.mechanism
+        prices += cost_of(
+            Group(one.level, one.query, used.mechanism, used.scale, one.size, moved), "zcdp", "change-one"
+        )
     assert sum(one.own_budget for one in universes) + prices == 3
     assert {one.unit.records for one in universes} == {2}
 

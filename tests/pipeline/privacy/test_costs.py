@@ -33,8 +33,8 @@ from pipeline.privacy.budget import (
     noise_for,
     rounded_text,
 )
-from pipeline.privacy.ledger.dataset import by_up_to, cost_of, numbers_of_unit, per_person
-from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.dataset import cost_of
+from pipeline.privacy.ledger.events import Group, Moved
 from pipeline.privacy.ledger.ledger import amount_text
 from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.privacy.noise.sampler import tails
@@ -124,27 +124,27 @@ def test_the_scale_of_noise_has_the_square_of_what_a_person_moves(
 
 
 @pytest.mark.parametrize(
-    ("framework", "mechanism", "query", "scale", "costs"),
+    ("framework", "mechanism", "moved", "scale", "costs"),
     [
-        ("zcdp", "discrete_gaussian", "total", "7/3", ("3/7", "3/14")),
-        ("zcdp", "discrete_laplace", "total", "10", ("1/100", "1/200")),
-        ("zcdp", "exponential", "total", "1/5", ("1/100", "1/200")),
-        ("zcdp", "permute_and_flip", "total", "1/5", ("1/25", "1/50")),
-        ("pure", "discrete_laplace", "total", "10", ("1/5", "1/10")),
-        ("pure", "exponential", "total", "1/5", ("2/5", "1/5")),
-        ("pure", "permute_and_flip", "total", "1/5", ("2/5", "1/5")),
-        ("zcdp", "discrete_gaussian", "count: count", "9", ("1/9", "1/18")),
-        ("zcdp", "discrete_gaussian", "count: count" + per_person(3), "9", ("1", "1/2")),
-        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600), "360000", ("1", "1/2")),
-        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600) + per_person(3), "3240000", ("1", "1/2")),
-        ("zcdp", "discrete_gaussian", "count: count units" + numbers_of_unit(3), "3", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", Moved(), "7/3", ("3/7", "3/14")),
+        ("zcdp", "discrete_laplace", Moved(), "10", ("1/100", "1/200")),
+        ("zcdp", "exponential", Moved(), "1/5", ("1/100", "1/200")),
+        ("zcdp", "permute_and_flip", Moved(), "1/5", ("1/25", "1/50")),
+        ("pure", "discrete_laplace", Moved(), "10", ("1/5", "1/10")),
+        ("pure", "exponential", Moved(), "1/5", ("2/5", "1/5")),
+        ("pure", "permute_and_flip", Moved(), "1/5", ("2/5", "1/5")),
+        ("zcdp", "discrete_gaussian", Moved(), "9", ("1/9", "1/18")),
+        ("zcdp", "discrete_gaussian", Moved.by(records=3), "9", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", Moved.by(reach=600), "360000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", Moved.by(reach=600, records=3), "3240000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", Moved.by(numbers=3), "3", ("1", "1/2")),
     ],
 )
 def test_the_ledger_counts_the_same_squares(
-    framework: Framework, mechanism: MechanismName, query: str, scale: str, costs: tuple[str, str]
+    framework: Framework, mechanism: MechanismName, moved: Moved, scale: str, costs: tuple[str, str]
 ) -> None:
     """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
-    group = Group("county", query, mechanism, Fraction(scale), 2)
+    group = Group("county", "total", mechanism, Fraction(scale), 2, moved)
     found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
     assert found == [Fraction(cost) for cost in costs]
     if mechanism == "discrete_gaussian":

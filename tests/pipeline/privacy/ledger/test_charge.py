@@ -14,22 +14,12 @@ from typing import Any, get_args
 
 import pytest
 
-from auditor.ledger import chain_problems, read_ledger
+from auditor.ledger import chain_problems, priced, read_ledger
+from auditor.reading.findings import FormError
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.dataset import (
-    ANSWER,
-    SeriesUse,
-    by_losses,
-    by_up_to,
-    cost_of,
-    numbers_of_unit,
-    over_series,
-    per_person,
-    replay,
-    several,
-)
+from pipeline.privacy.ledger.dataset import ANSWER, SeriesUse, cost_of, replay
 from pipeline.privacy.ledger.events import (
     Event,
     EventKind,
@@ -37,6 +27,7 @@ from pipeline.privacy.ledger.events import (
     Group,
     KeyUse,
     LedgerError,
+    Moved,
     Subject,
     details_text,
     sealed,
@@ -124,14 +115,39 @@ def test_a_key_is_refused_over_other_records(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("number", [2, 9, 10, 999, 1000, 50_000, 10**12])
 def test_what_a_change_moves_is_read_back_whatever_its_size(number: int) -> None:
-    """A charge costs by the numbers that its query states, however many digits they have."""
-    assert several("income" + by_up_to(number) + per_person(number)) == {"reach": number, "records": number}
-    assert several("pair" + by_losses(number)) == {"losses": number}
-    assert several("units" + numbers_of_unit(number)) == {"numbers": number}
-    assert several("total" + over_series(Fraction(number, 7))) == {"series": Fraction(number, 7)}
-    group = Group("county", "income" + by_up_to(number), "discrete_gaussian", Fraction(4), 1)
-    one = replace(group, query="income")
-    assert cost_of(group, "zcdp", "add-remove") == number**2 * cost_of(one, "zcdp", "add-remove")
+    """A charge costs by the numbers that it states, however many digits they have."""
+    for moved, times in (
+        (Moved.by(reach=number, records=number), number**4),
+        (Moved.by(losses=number), number**2),
+        (Moved.by(numbers=number), number),
+        (Moved.by(series=Fraction(number * 9, 7)), Fraction(number * 9, 7)),
+    ):
+        group = Group("county", "income", "discrete_gaussian", Fraction(4), 1, moved)
+        one = replace(group, moved=Moved())
+        event = Event(1, "charge", "", "people", level="county", query="income", mechanism="discrete_gaussian",
+                      scale="4", count=1, details=group.details(""))  # fmt: skip
+        assert event.group() == group
+        assert replace(event, details=group.details("town")).group() == group
+        assert cost_of(group, "zcdp", "add-remove") == times * cost_of(one, "zcdp", "add-remove")
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        '{"moved":{"reach":"1/2"}}', '{"moved":{"reach":"0"}}', '{"moved":{"reach":"-3"}}', '{"moved":{"reach":"1"}}',
+        '{"moved":{"reach":3}}', '{"moved":{"depth":"3"}}', '{"moved":["reach"]}', '{"moved":"3"}', "[]", "{",
+        '{"moved":{"reach":"6/2"}}', '{"moved":{"reach":"1e3"}}',
+    ],
+)  # fmt: skip
+def test_what_no_change_moves_is_no_charge(details: str) -> None:
+    """A number below 1 would make it cheaper; in neither program."""
+    event = Event(1, "charge", "", "people", neighbours="change-one", level="county", query="income",
+                  mechanism="discrete_gaussian", scale="4", count=1, details=details)  # fmt: skip
+    with pytest.raises(LedgerError):
+        event.group()
+    if any(part in details for part in ("1/2", '"0"', "-3", "depth")):
+        with pytest.raises(FormError, match="which no charge has"):
+            priced(event.as_dict(), "zcdp")
 
 
 # Series
@@ -142,7 +158,7 @@ def period(run: int, number: int, predecessor: str = "", *, strategy: str = "a",
     use = SeriesUse(
         name, strategy * 64, 3, number, f"203{number}", predecessor or (f"{number:064x}" if number else FIRST)
     )
-    group = Group("county", "total" + over_series(DISTANCE), "discrete_gaussian", DISTANCE, 3)
+    group = Group("county", "total", "discrete_gaussian", DISTANCE, 3, Moved.by(series=DISTANCE))
     return replace(charge(run), release=f"padron-203{number}", groups=(group,), series=use)
 
 
