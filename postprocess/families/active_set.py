@@ -360,8 +360,8 @@ def _pseudo_inverse_on(matrices: FloatArray, used: BoolArray) -> FloatArray:
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
-#: Unknowns up to which a family may change one inequality at a time: at first, and where nothing else has helped.
-FEW, MANY = 600, 3000
+#: Unknowns up to which a family may change one inequality at a time.
+FEW = 600
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
 #: How often matrices in single precision are tried for a family that they do not do for.
@@ -429,22 +429,19 @@ class ExactSolution:
     multipliers: FloatArray
 
 
-def solve_exactly(
-    families: Sequence[Family], guesses: Sequence[Guess] | None = None, few: int = FEW
-) -> list[ExactSolution | Guess]:
-    """The solutions, in order; for a family that was not solved, the best guess on the way.
+def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[ExactSolution | None]:
+    """The solutions, in order; None of a family that was not solved.
 
     Args:
         families: to be solved.
         guesses: where to begin; by default no inequality is active.
-        few: unknowns up to which a family that cycles goes on, one inequality at a time.
     """
     if guesses is None:
         guesses = [Guess.at_first(family) for family in families]
-    results: dict[int, ExactSolution | Guess] = {}
+    results: dict[int, ExactSolution | None] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
-        method = _Method(stack, [guesses[i] for i in members], few)
+        method = _Method(stack, [guesses[i] for i in members])
         results |= zip(members, method.run(), strict=True)
     return [results[i] for i in range(len(families))]
 
@@ -518,20 +515,19 @@ def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
 class _Method:
     """The rounds of one stack; families leave it as they are solved or given up."""
 
-    def __init__(self, stack: Stack, guesses: Sequence[Guess], few: int) -> None:
-        self.stack, self.few = stack, few
+    def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
+        self.stack = stack
         self.tries = TRIES if stack.single else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
-        self.results: list[ExactSolution | Guess] = list(guesses)
+        self.results: list[ExactSolution | None] = [None for _ in guesses]
         self.seen: list[set[bytes]] = [set() for _ in guesses]
         self.fewest = np.full(len(guesses), np.inf)
         self.patience = np.full(len(guesses), PATIENCE)
-        self.best: list[_Best | None] = [None for _ in guesses]
         self.careful = np.zeros(len(guesses), dtype=bool)
         self.scale = np.array([max(1.0, largest_of(family.linear)) for family in stack.families])
 
-    def run(self) -> list[ExactSolution | Guess]:
+    def run(self) -> list[ExactSolution | None]:
         """The results, by family."""
         watch = Watch(self.stack.families[0].name if self.stack.families else "")
         for round_number in range(1, MOST_ROUNDS + 1):
@@ -547,9 +543,6 @@ class _Method:
             watch.at(partial(self._where, round_number))
             if not len(self.place):
                 break
-        for place, best in enumerate(self.best):
-            if best is not None and isinstance(self.results[place], Guess):
-                self.results[place] = best.guess()
         return self.results
 
     def _where(self, number: int) -> str:
@@ -567,7 +560,6 @@ class _Method:
             place = self.place[i]
             if broken[i] and broken[i] < self.fewest[place]:
                 self.fewest[place], self.patience[place] = broken[i], PATIENCE
-                self.best[place] = _Best(family, stack, i, self.active, now)
             else:
                 self.patience[place] -= 1
             if now.missed[i] >= MET and (self.careful[place] or not broken[i]):
@@ -594,7 +586,7 @@ class _Method:
             place = self.place[i]
             key = np.packbits(self.active.free[rows]).tobytes() + self.active.rows[rows].tobytes()
             stuck = key in self.seen[place] or (self.patience[place] < 0 and not self.careful[place])
-            if stuck and not self.careful[place] and family.linear.size <= self.few:
+            if stuck and not self.careful[place] and family.linear.size <= FEW:
                 self.careful[place], stuck = True, False
                 self.seen[place].clear()
             self.seen[place].add(key)
@@ -608,33 +600,6 @@ class _Method:
         self.stack, self.nu, self.place = self.stack.keep(~ended), self.nu[~ended], self.place[~ended]
         self.multipliers = self.multipliers[rows]
         self.active = self.active.of_children(rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The round of a family that broke the fewest inequalities."""
-
-    family: Family
-    stack: Stack
-    number: int
-    active: Active
-    now: Stationary
-
-    def guess(self) -> Guess:
-        """The state of the round, for another method."""
-        family, rows = self.family, self.stack.children[self.number]
-        matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
-        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.size for limits in family.ranges))
-        x = self.now.x[rows]
-        sums = x @ matrix[ranges].T
-        pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
-        lower, upper = self.stack.row_lower[rows, ranges], self.stack.row_upper[rows, ranges]
-        return Guess(
-            x=np.clip(x[:, : family.n_cells], 0.0, family.upper),
-            pull=pull[:, : family.n_cells],
-            range_sums=np.clip(sums, lower, upper),
-            range_pull=-self.now.multipliers[rows, ranges],
-        )
 
 
 def _begin(stack: Stack, guesses: Sequence[Guess]) -> tuple[Active, FloatArray, FloatArray]:

@@ -143,9 +143,9 @@ def test_a_wrong_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None
             release(random_problem(3, n_levels=1, roots=20, shape=(5,))[0])
     batched = solve.solve_batched
 
-    def wrong(families: Sequence[Family], guesses: Sequence[Guess] | None) -> list[Solution | None]:
+    def wrong(families: Sequence[Family], guesses: Sequence[Guess] | None) -> list[Solution]:
         return [
-            one and replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
+            replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
             for one in batched(families, guesses)
         ]
 
