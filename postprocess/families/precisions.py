@@ -1,7 +1,7 @@
 """The precisions of a family's children: what is asked of them in any form, the plainest form, matrices, and inverses.
 
 Others take less memory or fewer operations: blocks (`wide`), and weights on sums of cells (`few_sums`,
-`postprocess.sums.weights`).
+`postprocess.families.sum_weights`).
 
 Inverses of the precisions restricted to each child's free cells, kept for these cells alone.
 

@@ -36,16 +36,16 @@ from postprocess.downward.batch import (
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions
+from postprocess.families.projected import ALLOWED, distance, solve_on_sums
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
+from postprocess.families.sum_weights import SumWeights
 from postprocess.linear.information import inverse_off, null_projector
 from postprocess.marginal import Marginal, refines
 from postprocess.positive import PositiveAnswers
 from postprocess.problem import MeasuredAnswers
-from postprocess.sums.solution import ALLOWED, distance, solve_on_sums
 from postprocess.sums.space import Space, answers_of, plain, representative_cells
 from postprocess.sums.upward import KnownSums, SumsLevel
-from postprocess.sums.weights import SumWeights
 
 #: Numbers of children's cells of a batch, and its children, at most where it has several parents.
 BATCH_NUMBERS, BATCH_CHILDREN = 4_000_000, 1000

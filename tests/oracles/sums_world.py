@@ -10,11 +10,11 @@ from oracles.random_problems import level_sums
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.families.active_set import ExactSolution
 from postprocess.families.family import Family
+from postprocess.families.projected import solve_on_sums
 from postprocess.marginal import Marginal, detail_of
 from postprocess.problem import Constraints, MeasuredAnswers, Problem
 from postprocess.sums import downward
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.solution import solve_on_sums
 from postprocess.sums.upward import KnownSums
 
 #: Areas of each level, and the number of sums that levels below the second are measured by at most.

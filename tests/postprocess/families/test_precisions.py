@@ -16,9 +16,9 @@ from postprocess.algebra import Basis
 from postprocess.families import few_sums
 from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.precisions import LARGE, Dense, Precisions, factor, inverse_of_factored, solve_factored
+from postprocess.families.sum_weights import SumWeights
 from postprocess.families.wide import InBlocks
 from postprocess.marginal import Marginal, detail_of
-from postprocess.sums.weights import SumWeights
 
 
 def forms(n_kinds: int) -> dict[str, tuple[Precisions, np.ndarray]]:

@@ -14,8 +14,8 @@ from postprocess.families import progress
 from postprocess.families.few_sums import solve_by_projection
 from postprocess.families.large import guesses
 from postprocess.families.progress import kept_in
+from postprocess.families.projected import solve_on_sums
 from postprocess.families.wide import positive_cells
-from postprocess.sums.solution import solve_on_sums
 
 Result = TypeVar("Result")
 #: Stops that are tried of one solution.

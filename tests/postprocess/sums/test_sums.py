@@ -16,17 +16,17 @@ from oracles.sums_world import COUNTS, MOST, solved, world
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families import few_sums
+from postprocess.families import few_sums, projected
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.few_sums import sums_over
+from postprocess.families.projected import ALLOWED, Parts, distance, solve_on_sums
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
+from postprocess.families.sum_weights import SumWeights
 from postprocess.problem import Problem
-from postprocess.sums import downward, solution
+from postprocess.sums import downward
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.solution import ALLOWED, Parts, distance, solve_on_sums
 from postprocess.sums.space import answers_of
 from postprocess.sums.upward import KnownSums, unfit
-from postprocess.sums.weights import SumWeights
 
 
 def dense(problem: Problem) -> list[list[tuple[FloatArray, FloatArray]]]:
@@ -192,9 +192,9 @@ def projected_once(among: Any, linear: FloatArray, at: FloatArray) -> FloatArray
 @pytest.mark.parametrize(
     ("persons", "weight", "module", "name", "fault"),
     [
-        (2_000_000, 1.0, solution, "_residual", projected_once),
+        (2_000_000, 1.0, projected, "_residual", projected_once),
         (200_000_000, 0.1, few_sums, "PIECE", 1 << 40),
-        (200_000_000, 0.1, solution, "LAST_BITS", 2.0**-50),
+        (200_000_000, 0.1, projected, "LAST_BITS", 2.0**-50),
     ],
     ids=["projected once", "one piece", "last bits"],
 )
@@ -249,7 +249,7 @@ def test_what_is_not_solved_to_this_is_refused(monkeypatch: pytest.MonkeyPatch) 
     (alone, _), *_, (below, _) = solved(1)
     assert solve_on_sums(alone) is not None
     assert solve_on_sums(below) is not None
-    monkeypatch.setattr(solution, "AIM", 1e3)
+    monkeypatch.setattr(projected, "AIM", 1e3)
     assert solve_on_sums(below) is None
     monkeypatch.setattr(downward, "solve_on_sums", lambda *_: None)
     monkeypatch.setattr(downward, "distance", lambda *_: 2e-5)
@@ -270,7 +270,7 @@ def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -
     exact = solve_on_sums(family)
     assert exact is not None
     assert np.allclose(exact.x, [[0.5, 0.0, 0.0]], atol=1e-9)
-    monkeypatch.setattr(solution, "PATIENCE", 1000)
+    monkeypatch.setattr(projected, "PATIENCE", 1000)
     assert solve_on_sums(family) is None
 
 

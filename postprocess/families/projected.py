@@ -51,7 +51,7 @@ from postprocess.families.active_set import MET, ExactSolution
 from postprocess.families.family import Family, clipped
 from postprocess.families.few_sums import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.families.progress import Standing, Watch
-from postprocess.sums.weights import SumWeights
+from postprocess.families.sum_weights import SumWeights
 
 
 class Inverse:
