@@ -150,6 +150,10 @@ class Family:
         """Each child's precision times its row of `x` `(C, k)`."""
         return self.precision.times(x, self.kind)
 
+    def times_columns(self, cells: FloatArray) -> FloatArray:
+        """The same of cells `(k, C)`."""
+        return self.precision.times_columns(cells, self.kinds)
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:

@@ -99,6 +99,10 @@ class Precisions(ABC):
     def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
         """Each row of `x` `(C, k)` times its own one; `kind` as in `Family`."""
 
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
+        return np.ascontiguousarray(self.times(np.ascontiguousarray(cells.T), kinds).T)
+
     @abstractmethod
     def diagonals(self) -> FloatArray:
         """`(K, k)`."""

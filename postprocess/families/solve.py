@@ -16,7 +16,8 @@ from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.active_set import ExactSolution, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange, Solution, is_large
-from postprocess.families.few_sums import FewSums, may_be_projected, solve_by_projection
+from postprocess.families.few_sums import FewSums
+from postprocess.families.projected import solve_by_projection
 from postprocess.families.large import guesses as guesses_of
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 
@@ -76,10 +77,6 @@ def _solved_large(family: Family) -> Solution:
     if isinstance(family.precision, FewSums):
         if (exact := solve_by_projection(family)) is not None:
             return _solution(exact)
-        if may_be_projected(family) and family.parent is not None:
-            for guess in guesses_of(family):
-                if (exact := solve_by_projection(family, guess.x)) is not None:
-                    return _solution(exact)
         return solve_batched([family.with_matrices()])[0]
     for guess in guesses_of(family):
         (result,) = solve_exactly([family], [guess])
