@@ -1,12 +1,14 @@
-"""The solutions of areas and families whose precisions are weights on sums, to 1e-5 persons in every cell.
+"""The solutions of large areas and families, without a matrix of cells, to 1e-5 persons in every cell.
 
 Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
 at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
-by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
-its precision (`Inverse`), so that they end after a step or two; of a family as `postprocess.families.few_sums` does.
-A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
-Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
-what free cells in several parts leave open is settled (`Parts`).
+by conjugate gradients among the directions that change none of the parent's sums and no held one (Gould, Hribar and
+Nocedal 2001): the eigenvalues of precisions that are weights on few sums (`sum_weights`) lie close together, since c is
+the least and belongs to most of them. Of an area with wide queries they go by the inverse of its precision (`Inverse`),
+so that they end after a step or two. A round goes on from the one before; while many cells change it leaves a tenth of
+what it began with, and the last one is to rounding error. Where rounds go round in a circle, only the worst half of the
+cells are changed, then the worst quarter, and so on; and what free cells in several parts leave open is settled
+(`Parts`).
 
 **What a solution is worth** (`distance`). Let x keep the fixed sums, and g be the objective's gradient at x less any
 multipliers of these sums. Then x is the exact solution for linear terms that differ from the family's by d, which is g
@@ -49,9 +51,8 @@ from scipy.sparse.csgraph import connected_components
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import MET, ExactSolution
 from postprocess.families.family import Family, clipped
-from postprocess.families.few_sums import InPieces, sums_over
 from postprocess.families.progress import Standing, Watch
-from postprocess.families.sum_weights import SumWeights
+from postprocess.families.sum_weights import InPieces, SumWeights, sums_over
 
 
 class Inverse:
@@ -96,18 +97,18 @@ NONE = 1e-8
 #: Rounds of the active set, and steps of conjugate gradients in one.
 MOST_ROUNDS, MOST_STEPS = 200, 5000
 #: What is left of the gradient after a round in which many cells change, and less by this where no fewer change than
-#: before; below the least of it, and where few cells change (of all), only what rounding leaves.
+#: before; the least of it, also where few cells change (of all). Where none do, only what rounding leaves.
 LEFT, LEAST_LEFT, FEW_CHANGES = 0.1, 1e-4, 0.002
 #: What conjugate gradients leave until they begin again from the gradient itself, which has lost less than the one that
 #: is carried on.
 LEFT_BY_RESTART = 1e-8
 #: Restarts at most; they end where one leaves more than this share of the gradient, which is rounding then.
 RESTARTS, ROUNDING = 8, 0.5
-#: Rounds to rounding error in a row that change no fewer cells than the best before, after which half as many of them
+#: Rounds in a row that leave the least and change no fewer cells than the best before, after which half as many of them
 #: are changed.
-PATIENCE = 4
-#: Children above which the matrices of the held sums, one number for each two of them, are not made.
-MOST_CHILDREN = 500
+PATIENCE = 2
+#: Numbers in the matrices of the held sums, one for each two children, up to which they are made.
+MOST_HELD = 1 << 25
 #: Relative size of eigenvalues that count as zero.
 ZERO = 1e-11
 #: Stands for what may not be divided by.
@@ -151,7 +152,10 @@ class FreeSums:
         for number in range(size):
             own = self.mask[self.group == number]
             laplacian[number] = np.diag(per_child[number]) - (own * self.share[self.group == number, None]).T @ own
-        self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=ZERO, hermitian=True), dtype=np.float64)
+        if self.in_parts:
+            self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=ZERO, hermitian=True), dtype=np.float64)
+        else:  # where all hold together nothing but what is added to all is 0
+            self.inverse = np.linalg.inv(laplacian + laplacian.max(axis=(1, 2), keepdims=True) / len(laplacian[0]))
 
     def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """The sums of cells, 0 where they are not free: the parent's `(k,)` and the held ones `(m, C)`."""
@@ -418,13 +422,15 @@ class _Search:
             self.fewest, self.patience = changes, PATIENCE
         elif not self.patience:
             self.share, self.patience = self.share / 2.0, PATIENCE
-        elif not self.left:
+        elif self.left <= LEAST_LEFT:
             self.patience -= 1
         if changes and self.share < 1.0:
             ordered = np.sort(persons[changing])
             changing &= persons >= ordered[-max(1, int(self.share * changes))]
-        if changes <= FEW_CHANGES * self.free.size or self.left <= LEAST_LEFT:
+        if not changes:
             self.left = 0.0
+        elif changes <= FEW_CHANGES * self.free.size or self.left <= LEAST_LEFT:
+            self.left = LEAST_LEFT
         elif not fewer:
             self.left *= LEFT
         self.number, self.free = self.number + 1, self.free ^ changing
@@ -438,7 +444,7 @@ def round_of(number: int, changes: int) -> str:
 
 def solve_by_projection(family: Family) -> ExactSolution | None:
     """The solution of a family without ranges; None where it is not found to `ALLOWED`."""
-    if family.ranges or family.n_children > MOST_CHILDREN:
+    if family.ranges or (family.held is not None and family.held.size * family.n_children**2 > MOST_HELD):
         return None
     quadratic, least = family.precision, family.precision.least()
     linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
@@ -450,7 +456,7 @@ def solve_by_projection(family: Family) -> ExactSolution | None:
     while search.number <= MOST_ROUNDS:
         standing.at(search.arrays)
         directions: _Alone | _Children
-        if family.parent is None and isinstance(quadratic, SumWeights):
+        if family.parent is None and isinstance(quadratic, SumWeights) and quadratic.wide:
             directions = _Alone(family, quadratic, search.free)
         else:
             directions = _Children(family, search.free)
@@ -471,7 +477,9 @@ def solve_by_projection(family: Family) -> ExactSolution | None:
     return None
 
 
-def _stationary(among: _Alone | _Children, linear: FloatArray, x: FloatArray, aim: float, left: float) -> FloatArray | None:
+def _stationary(
+    among: _Alone | _Children, linear: FloatArray, x: FloatArray, aim: float, left: float
+) -> FloatArray | None:
     """The least of the objective among free cells with the fixed sums, `(k, C)`; None where steps do not lead there.
 
     Args:
