@@ -23,7 +23,7 @@ from postprocess.algebra import Basis
 from postprocess.downward.batch import batch_bytes
 from postprocess.downward.subtrees import cut_level
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import ALONE, SQUARE_BYTES, STACK_BYTES, matrix_numbers
+from postprocess.families.family import ALONE, LARGE_CELLS, SQUARE_BYTES, STACK_BYTES, matrix_numbers
 from postprocess.families.sum_weights import MOST_WEIGHTS, WEIGHT_BYTES
 from postprocess.linear.upward import ChildGroups
 from postprocess.marginal import refines
@@ -49,6 +49,9 @@ POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 POSITIVE_ANSWERS, FEWER = 0.15, -0.5
 #: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
+#: Positive cells of an area, as a share of the possible ones, where the detail of very many is measured beside few sums:
+#: it is not where few have persons.
+FILLED_SHARE = 0.25
 #: Possible cells up to which all are assumed to be in the problem of the area at the top.
 ALL_AT_TOP = 4096
 #: Cells of a family, in those that are assumed to be in it, for the bound on memory.
@@ -133,6 +136,12 @@ class Size:
             positive = [
                 max(k, _positive(universe, at_top, own, n, people))
                 for k, own, n in zip(positive, leaves, counts, strict=True)
+            ]
+        elif _is_filled(universe, possible):
+            most = FILLED_SHARE * possible
+            positive = [
+                max(k, most if people is None else min(most, people * own))
+                for k, own in zip(positive, leaves, strict=True)
             ]
         # Below the top no family has more cells with persons than its parent.
         in_family = [at_top, *positive[:-1]]
@@ -343,6 +352,14 @@ def _filled(cells: int, leaves: float, people: float | None, *, common: bool) ->
         return min(float(cells), (MOST_RECORDS if people is None else people) * leaves)
     shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
     return float(-np.expm1(-(RECORDS if people is None else people) * leaves * shares / shares.sum()).sum())
+
+
+def _is_filled(universe: Universe, possible: int) -> bool:
+    """Whether many cells of an area are taken to be positive: the detail is measured everywhere, beside few sums."""
+    draws = by_level((draw for draw in universe.draws() if draw.own), universe.level_names)
+    detailed = all(any(draw.query.size == universe.schema.n_cells for draw in level) for level in draws)
+    few = _coarse_sums(universe) <= FILLED_SHARE * possible / 2.0
+    return few and detailed and not universe.bounds and FILLED_SHARE * possible > LARGE_CELLS
 
 
 def _coarse_sums(universe: Universe) -> float:

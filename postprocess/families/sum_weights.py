@@ -26,7 +26,7 @@ from postprocess.marginal import each_in_one
 
 #: Combinations of the asymmetric attributes above which no partitions are looked for.
 MOST_ASYMMETRIC = 512
-#: Numbers in the weights above which they are not made.
+#: Numbers in the weights of one kind above which they are not made.
 MOST_WEIGHTS = 1 << 25
 #: Bytes for each two of the sums: the weights of a kind and their copies.
 WEIGHT_BYTES = 24.0
@@ -200,18 +200,13 @@ class Partition:
 
     Attributes:
         group: `(n_cells,)` cell -> group.
-        size: g, the number of groups.
-        made: the weights, which are worked out when they are first asked for: where no family is large, never.
+        size: the number of groups.
+        weights: the weights `(m, g, g)` of some kinds `(m,)` on some groups `(g,)`.
     """
 
     group: IntArray
     size: int
-    made: Callable[[], FloatArray]
-
-    @cached_property
-    def weights(self) -> FloatArray:
-        """`(K, g, g)`."""
-        return self.made()
+    weights: Callable[[IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +251,7 @@ class FewSums:
             (classes.max() + 1) * int(np.prod(np.array(basis.symmetric_shape)[basis.subsets[subset]]))
             for subset, classes, _ in found
         ]
-        if not found or len(table) * sum(size**2 for size in groups) > MOST_WEIGHTS:
+        if not found or sum(size**2 for size in groups) > MOST_WEIGHTS:
             return None
         return cls(scale, tuple(_partition(basis, forms, *one) for one in found))
 
@@ -266,7 +261,7 @@ class FewSums:
         for partition in self.partitions:
             present, group = np.unique(partition.group[cells], return_inverse=True)
             sums.append(sums_over(group, len(present)))
-            weights.append(partition.weights[kinds][:, present[:, None], present[None, :]])
+            weights.append(partition.weights(kinds, present))
         joint = np.stack([block_diag(*own) for own in zip(*weights, strict=True)])
         return SumWeights.made(self.scale[kinds], [], sp.csr_array(sp.vstack(sums)), joint, leasts)
 
@@ -317,14 +312,16 @@ def _partition(basis: Basis, forms: FloatArray, subset: int, classes: IntArray, 
     return Partition(group, len(first), partial(_weights, basis, forms, first, within))
 
 
-def _weights(basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int]) -> FloatArray:
-    """`(K, g, g)` of the groups in which the cells `first` `(g,)` are."""
+def _weights(
+    basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int], kinds: IntArray, groups: IntArray
+) -> FloatArray:
+    """`(m, g, g)` of some kinds `(m,)` and groups `(g,)`, a cell of each of which is in `first`."""
     asymmetric, symmetric = basis.cell_blocks
-    weights = np.zeros((len(forms), len(first), len(first)))
+    cells = first[groups]
+    own, weights = asymmetric[cells], np.zeros((len(kinds), len(cells), len(cells)))
     for one in within:
-        agree = np.ones((len(first), len(first)), dtype=bool)
+        agree = np.ones((len(cells), len(cells)), dtype=bool)
         for j in np.flatnonzero(basis.subsets[one]):
-            agree &= symmetric[first, None, j] == symmetric[None, first, j]
-        own = asymmetric[first]
-        weights += np.where(agree, forms[:, one][:, own[:, None], own[None, :]], 0.0)
+            agree &= symmetric[cells, None, j] == symmetric[None, cells, j]
+        weights += np.where(agree, forms[kinds, one][:, own[:, None], own[None, :]], 0.0)
     return weights

@@ -127,7 +127,7 @@ def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(mon
     np.testing.assert_allclose(other.on(*every).matrices(), 2 * found.on(*every).matrices(), rtol=1e-12)
     monkeypatch.setattr(sum_weights, "MOST_REMEMBERED", table.nbytes - 1)
     assert few_sums_of(basis, table) is not first
-    monkeypatch.setattr(sum_weights, "MOST_WEIGHTS", sum(partition.weights.size for partition in found.partitions) - 1)
+    monkeypatch.setattr(sum_weights, "MOST_WEIGHTS", sum(partition.size**2 for partition in found.partitions) - 1)
     assert FewSums.of(basis, table) is None
     monkeypatch.undo()
     # Power: entries taken as equal that are not, give other matrices.
