@@ -31,7 +31,7 @@ from scipy.linalg import lapack
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.family import ALONE, LARGE_ALONE, Family, Shape, Stack, clipped, violations
+from postprocess.families.family import ALONE, Family, Shape, Stack, clipped, violations
 from postprocess.families.precisions import Matrices, factor, free_cells, products, solve_factored
 from postprocess.families.progress import Watch
 
@@ -360,8 +360,8 @@ def _pseudo_inverse_on(matrices: FloatArray, used: BoolArray) -> FloatArray:
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
-#: Unknowns up to which a family may change one inequality at a time: at first, and where nothing else has helped.
-FEW, MANY = 600, 3000
+#: Unknowns up to which a family may change one inequality at a time.
+FEW = 600
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
 #: How often matrices in single precision are tried for a family that they do not do for.
@@ -376,29 +376,24 @@ STACK_NUMBERS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """The state of a method: the unknowns clipped to their bounds, and the multipliers of the bounds.
+    """Where to begin.
 
     Attributes:
-        x: `(C, k)`; cells at a bound are guessed active.
-        pull: `(C, k)` minus the multipliers of the cells' bounds.
+        x: `(C, k)` clipped to the bounds; cells at a bound are guessed active.
         range_sums: `(C, g)` the sums in `Family.ranges`, side by side; those at a limit are guessed active.
-        range_pull: `(C, g)` minus their multipliers.
     """
 
     x: FloatArray
-    pull: FloatArray
     range_sums: FloatArray
-    range_pull: FloatArray
 
     @classmethod
     def at_first(cls, family: Family) -> Guess:
-        """The guess that no inequality is active; of a large family alone, those that are violated without any.
+        """The guess that no inequality is active; of an area without a parent, those that are violated without any.
 
-        These are what the first round would find, for a fifth of its work. Still larger families are stated on their
-        positive cells alone, and none is violated.
+        These are what the first round would find, for a fifth of its work.
         """
         guess = cls.none_active(family)
-        if family.parent is not None or not ALONE <= family.n_cells <= LARGE_ALONE:
+        if family.parent is not None or family.n_cells < ALONE:
             return guess
         _, best, failed = lapack.dposv(family.matrices[0], family.linear[0])
         return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
@@ -409,7 +404,7 @@ class Guess:
         _, lower, upper = family.side_by_side()
         sums = 0.5 * (lower + upper)
         inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
-        return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
+        return cls(inside, sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,22 +424,19 @@ class ExactSolution:
     multipliers: FloatArray
 
 
-def solve_exactly(
-    families: Sequence[Family], guesses: Sequence[Guess] | None = None, few: int = FEW
-) -> list[ExactSolution | Guess]:
-    """The solutions, in order; for a family that was not solved, the best guess on the way.
+def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[ExactSolution | None]:
+    """The solutions, in order; None of a family that was not solved.
 
     Args:
         families: to be solved.
         guesses: where to begin; by default no inequality is active.
-        few: unknowns up to which a family that cycles goes on, one inequality at a time.
     """
     if guesses is None:
         guesses = [Guess.at_first(family) for family in families]
-    results: dict[int, ExactSolution | Guess] = {}
+    results: dict[int, ExactSolution | None] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
-        method = _Method(stack, [guesses[i] for i in members], few)
+        method = _Method(stack, [guesses[i] for i in members])
         results |= zip(members, method.run(), strict=True)
     return [results[i] for i in range(len(families))]
 
@@ -518,20 +510,19 @@ def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
 class _Method:
     """The rounds of one stack; families leave it as they are solved or given up."""
 
-    def __init__(self, stack: Stack, guesses: Sequence[Guess], few: int) -> None:
-        self.stack, self.few = stack, few
-        self.tries = TRIES if stack.single else 0
+    def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
+        self.stack = stack
+        self.tries = TRIES if stack.large else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
-        self.results: list[ExactSolution | Guess] = list(guesses)
+        self.results: list[ExactSolution | None] = [None for _ in guesses]
         self.seen: list[set[bytes]] = [set() for _ in guesses]
         self.fewest = np.full(len(guesses), np.inf)
         self.patience = np.full(len(guesses), PATIENCE)
-        self.best: list[_Best | None] = [None for _ in guesses]
         self.careful = np.zeros(len(guesses), dtype=bool)
         self.scale = np.array([max(1.0, largest_of(family.linear)) for family in stack.families])
 
-    def run(self) -> list[ExactSolution | Guess]:
+    def run(self) -> list[ExactSolution | None]:
         """The results, by family."""
         watch = Watch(self.stack.families[0].name if self.stack.families else "")
         for round_number in range(1, MOST_ROUNDS + 1):
@@ -547,9 +538,6 @@ class _Method:
             watch.at(partial(self._where, round_number))
             if not len(self.place):
                 break
-        for place, best in enumerate(self.best):
-            if best is not None and isinstance(self.results[place], Guess):
-                self.results[place] = best.guess()
         return self.results
 
     def _where(self, number: int) -> str:
@@ -567,7 +555,6 @@ class _Method:
             place = self.place[i]
             if broken[i] and broken[i] < self.fewest[place]:
                 self.fewest[place], self.patience[place] = broken[i], PATIENCE
-                self.best[place] = _Best(family, stack, i, self.active, now)
             else:
                 self.patience[place] -= 1
             if now.missed[i] >= MET and (self.careful[place] or not broken[i]):
@@ -594,7 +581,7 @@ class _Method:
             place = self.place[i]
             key = np.packbits(self.active.free[rows]).tobytes() + self.active.rows[rows].tobytes()
             stuck = key in self.seen[place] or (self.patience[place] < 0 and not self.careful[place])
-            if stuck and not self.careful[place] and family.linear.size <= self.few:
+            if stuck and not self.careful[place] and family.linear.size <= FEW:
                 self.careful[place], stuck = True, False
                 self.seen[place].clear()
             self.seen[place].add(key)
@@ -610,57 +597,30 @@ class _Method:
         self.active = self.active.of_children(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The round of a family that broke the fewest inequalities."""
-
-    family: Family
-    stack: Stack
-    number: int
-    active: Active
-    now: Stationary
-
-    def guess(self) -> Guess:
-        """The state of the round, for another method."""
-        family, rows = self.family, self.stack.children[self.number]
-        matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
-        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.size for limits in family.ranges))
-        x = self.now.x[rows]
-        sums = x @ matrix[ranges].T
-        pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
-        lower, upper = self.stack.row_lower[rows, ranges], self.stack.row_upper[rows, ranges]
-        return Guess(
-            x=np.clip(x[:, : family.n_cells], 0.0, family.upper),
-            pull=pull[:, : family.n_cells],
-            range_sums=np.clip(sums, lower, upper),
-            range_pull=-self.now.multipliers[rows, ranges],
-        )
-
-
 def _begin(stack: Stack, guesses: Sequence[Guess]) -> tuple[Active, FloatArray, FloatArray]:
     """The guessed active inequalities, and the guess's multipliers of the parents' sums `(F, k)` and sums `(N, g)`.
 
     Where all cells of a sum are fixed its multiplier is not determined by the equations; it then stays here.
     """
     n, k, g = len(stack.family), stack.shape.cells, stack.shape.rows
-    x, pull, sums, range_pull = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, g)), np.zeros((n, g))
+    x, sums = np.zeros((n, k)), np.zeros((n, g))
     for family, rows, held, guess in zip(stack.families, stack.children, stack.held, guesses, strict=True):
-        x[rows, : family.n_cells], pull[rows, : family.n_cells] = guess.x, guess.pull
+        x[rows, : family.n_cells] = guess.x
         ranges = slice(int(held.sum()), int(held.sum()) + guess.range_sums.shape[1])
-        sums[rows, ranges], range_pull[rows, ranges] = guess.range_sums, guess.range_pull
+        sums[rows, ranges] = guess.range_sums
     state = np.where(sums <= stack.row_lower, -1, np.where(sums >= stack.row_upper, 1, 0)).astype(np.int8)
     active = Active(
         free=(x > 0) & (x < stack.upper),
         fixed=np.where(x >= stack.upper, stack.upper, 0.0),
         rows=np.where(stack.held[stack.family], np.int8(-1), state),
     )
-    steady = stack.times(x) - stack.linear + pull + stack.on_cells(range_pull)
+    steady = stack.times(x) - stack.linear
     nu = np.zeros_like(stack.parent)
     if stack.shape.has_parent:
         nu = stack.over_children(steady) / np.bincount(stack.family)[:, None]
     sizes = np.maximum(stack.matrix.sum(axis=2), 1.0)[stack.family]
     of_held = stack.row_sums(steady - nu[stack.family]) / sizes
-    return active, nu, np.where(stack.held[stack.family], of_held, -range_pull)
+    return active, nu, np.where(stack.held[stack.family], of_held, 0.0)
 
 
 def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) -> tuple[Active, IntArray]:

@@ -1,114 +1,35 @@
-"""The solution of families: many at once by the batched solver, each exactly or not at all; the others by cvxpy.
+"""The solution of families: many at once by the batched solver, and by another one where that gets stuck.
 
-The active set method (`active_set`) works on families of one shape together; for a family in which it gets stuck, the
-alternating direction method of multipliers (ADMM) determines which inequalities are active, or the active set method
-goes on one inequality at a time. The shape depends on the family alone, and the solution is exact, so the result for a
-family does not depend on which others are in its batch.
-
-In ADMM the quadratic with its equalities is solved in closed form, and the inequalities are a clip (Boyd et al. 2011,
-section 5.2, with over-relaxation 3.4.3):
-
-    x_c = Q_c (linear_c + s (y_c - u_c) + s G (w_c - v_c) + nu) + q_c       nu makes the children sum to the parent
-    y = clip(1.7 x - 0.7 y + u, 0, upper),   u += 1.7 x - 0.7 y_old - y,    and w, v alike for sums over groups G
-
-with K_c = (precision_c + s (I + GG'))^-1 and Q_c, q_c its projection on the held sums; s is at first the median of the
-precision's diagonal, then balanced so that both residuals fall together (3.4.1). Its part is to find out which
-inequalities are active: `active_set` finishes with the exact solution.
+The active set method (`active_set`) works on families of one shape together. Where it gets stuck in one, the second
+solver (`reference_solvers`) shows which inequalities are active, and the active set method finishes from there. The
+shape depends on the family alone, and the solution is exact, so the result for a family does not depend on which others
+are in its batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, largest_of
 from postprocess.errors import SolverError
-from postprocess.families.active_set import MANY, ExactSolution, Guess, solve_exactly
+from postprocess.families.active_set import SIGN, ExactSolution, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange, Solution, is_large
-from postprocess.families.few_sums import FewSums, may_be_projected, solve_by_projection
-from postprocess.families.large import balance
-from postprocess.families.large import guesses as guesses_of
-from postprocess.families.reference_solvers import solve_with_cvxpy
-
-RELAXATION = 1.7
-#: Iterations after which the exact solution is tried; after the last one the family is given up.
-TRY_AT = (20, 40, 80, 160, 320, 640, 1280, 2560)
-#: Iterations at which the penalty s may be changed, by powers of two up to this one.
-ADAPT_AT = (30, 90, 270, 810)
-LARGEST_CHANGE = 5
-
-
-def solve_by_admm(family: Family, begin: Guess) -> tuple[ExactSolution, int] | None:
-    """The exact solution and the iterations it took to find its active inequalities; None if they were not found.
-
-    Args:
-        family: to be solved.
-        begin: the state that another method reached.
-    """
-    groups, lower, upper = family.side_by_side()
-    scale = family.scale
-    quadratic = _Quadratic(family, groups, scale)
-    y, u = begin.x, begin.pull / scale
-    w, v = begin.range_sums, begin.range_pull / scale
-    for iteration in range(1, TRY_AT[-1] + 1):
-        x = quadratic.minimiser(family.linear + scale * (y - u + (w - v) @ groups.T))
-        y_old, w_old = y, w
-        u = u + RELAXATION * x + (1.0 - RELAXATION) * y
-        y = np.clip(u, 0.0, family.upper)
-        u = u - y
-        v = v + RELAXATION * (x @ groups) + (1.0 - RELAXATION) * w
-        w = np.clip(v, lower, upper)
-        v = v - w
-        if iteration in TRY_AT:
-            (result,) = solve_exactly([family], [Guess(y, scale * u, w, scale * v)])
-            if isinstance(result, ExactSolution):
-                return result, iteration
-        if iteration in ADAPT_AT:
-            primal = max(np.abs(x - y).max(), np.abs(x @ groups - w).max(initial=0.0))
-            dual = max(np.abs(y - y_old).max(), np.abs(w - w_old).max(initial=0.0))
-            change = balance(float(primal), float(dual), LARGEST_CHANGE)
-            if change != 1.0:
-                scale, u, v = scale * change, u / change, v / change
-                quadratic = _Quadratic(family, groups, scale)
-    return None
-
-
-class _Quadratic:
-    """The quadratic with its equalities: Q_c and q_c of every child, and the map from what is missing to nu."""
-
-    def __init__(self, family: Family, groups: FloatArray, scale: float) -> None:
-        k = family.n_cells
-        inverse = np.linalg.inv(family.matrices + scale * (np.eye(k) + groups @ groups.T))[family.kinds]
-        self.offset = np.zeros_like(family.linear)
-        if family.held is not None:
-            held = family.held.matrix
-            by_group = inverse @ held
-            middle = held.T @ by_group
-            # A held group without cells (impossible ones only) has an empty row: any pivot will do.
-            middle += np.eye(held.shape[1]) * (held.sum(axis=0) == 0)
-            scaled = np.swapaxes(np.linalg.solve(middle, np.swapaxes(by_group, 1, 2)), 1, 2)
-            inverse = inverse - scaled @ np.swapaxes(by_group, 1, 2)
-            self.offset = np.matmul(scaled, family.held.lower[:, :, None])[:, :, 0]
-        self.projected = inverse
-        self.missing = None
-        if family.parent is not None:
-            self.missing = family.parent - self.offset.sum(axis=0)
-            self.total_inverse = np.linalg.pinv(inverse.sum(axis=0), rcond=1e-12, hermitian=True)
-
-    def minimiser(self, right: FloatArray) -> FloatArray:
-        """The minimiser for right-hand sides `(C, k)`."""
-        x = np.matmul(self.projected, right[:, :, None])[:, :, 0]
-        if self.missing is not None:
-            nu = self.total_inverse @ (self.missing - x.sum(axis=0))
-            x += self.projected @ nu
-        return x + self.offset
-
+from postprocess.families.precisions import Dense
+from postprocess.families.projected import solve_by_projection
+from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
 NEAR = 1e-5
 #: Persons: a solution further than this from the other solver's is not the same.
 SAME = 1e-3
+#: Numbers in matrices over a family's cells up to which another solver is asked.
+MOST_NUMBERS = 100_000_000
+#: Rounds in which cells are added to the problem of an area, and those in which empty ones are taken out again; later
+#: ones only add, so that there is an end.
+MOST_TURNS, LEAVING = 50, 4
 
 
 def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solution] | None = None) -> list[Solution]:
@@ -128,61 +49,96 @@ def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solut
     solutions = solve_batched(families, guesses)
     if solver == "batched":
         for family, solution in zip(families, solutions, strict=True):
-            if solution is None:
+            if solution.solver != "batched":
                 raise SolverError(
-                    f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
+                    f'{family.name}: the batched solver did not converge; solver = "auto" would have taken the '
+                    f"solution of {solution.solver}"
                 )
-    return [
-        finished(own := family.with_matrices(), solve_with_cvxpy(own)) if solution is None else solution
-        for family, solution in zip(families, solutions, strict=True)
-    ]
-
-
-def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Solution | None]:
-    """Solutions of all families in their order; None for one that was not found."""
-    if guesses is None and any(map(_is_large, families)):
-        return [_solved_large(each) if _is_large(each) else solve_batched([each])[0] for each in families]
-    solutions: list[Solution | None] = []
-    for family, result in zip(families, solve_exactly(families, guesses), strict=True):
-        if isinstance(result, ExactSolution):
-            solutions.append(_solution(result, "batched", result.rounds))
-        elif (by_admm := solve_by_admm(family, result)) is not None:
-            solutions.append(_solution(by_admm[0], "batched", by_admm[1]))
-        else:
-            (result,) = solve_exactly([family], few=MANY)
-            solutions.append(_solution(result, "batched", result.rounds) if isinstance(result, ExactSolution) else None)
     return solutions
 
 
+def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Solution]:
+    """Solutions of all families in their order; another solver's where the active set method has none.
+
+    Raises:
+        SolverError: no solver found one; the message names the family.
+    """
+    large = [guesses is None and _is_large(family) for family in families]
+    small = iter(solve_exactly([family for family, alone in zip(families, large, strict=True) if not alone], guesses))
+    found = [_solved_large(family) if alone else next(small) for family, alone in zip(families, large, strict=True)]
+    return [
+        _otherwise(family) if exact is None else _solution(exact) for family, exact in zip(families, found, strict=True)
+    ]
+
+
 def _is_large(family: Family) -> bool:
-    return isinstance(family.precision, FewSums) or is_large(
-        family.n_children, family.n_cells, has_parent=family.parent is not None
-    )
+    has_parent = family.parent is not None
+    return not isinstance(family.precision, Dense) or is_large(family.n_children, family.n_cells, has_parent=has_parent)
 
 
-def _solved_large(family: Family) -> Solution | None:
-    """The solution of a large family from the first guess that leads to it, else as that of a small one."""
-    if isinstance(family.precision, FewSums):
-        if (exact := solve_by_projection(family)) is not None:
-            return _solution(exact, "batched", exact.rounds)
-        if may_be_projected(family) and family.parent is not None:
-            for guess in guesses_of(family):
-                if (exact := solve_by_projection(family, guess.x)) is not None:
-                    return _solution(exact, "batched", exact.rounds)
-        return solve_batched([family.with_matrices()])[0]
-    for guess in guesses_of(family):
-        (result,) = solve_exactly([family], [guess])
-        if isinstance(result, ExactSolution):
-            return _solution(result, "batched", result.rounds)
-    return solve_batched([family], [Guess.at_first(family)])[0]
+def _solved_large(family: Family) -> ExactSolution | None:
+    """The solution of a large family: without its ranges by projection, and with them from there."""
+    exact = solve_by_projection(replace(family, ranges=()))
+    if exact is None or not family.ranges:
+        return exact
+    if family.parent is None:
+        return _within_ranges(family, exact.x)
+    (exact,) = solve_exactly([family], [replace(Guess.none_active(family), x=np.minimum(exact.x, family.upper))])
+    return exact
+
+
+def _within_ranges(family: Family, x: FloatArray) -> ExactSolution | None:
+    """The solution of one area without a parent, from one `(1, k)` that need not be within the ranges.
+
+    The exact method solves the problem on the positive cells alone; the gradient of the Lagrangian in all cells says
+    which others would have to be positive. These are added until there are none, so that where it began does not
+    matter.
+    """
+    tolerance = SIGN * max(1.0, largest_of(family.linear))
+    inside, possible = x[0] > 0, family.upper[0] > 0
+    for limits in family.sums:
+        lacking = (limits.lower[0] > 0) & (np.bincount(limits.group, inside, limits.size) == 0)
+        inside |= possible & lacking[limits.group]
+    for turn in range(MOST_TURNS):
+        cells = np.flatnonzero(inside)
+        part = family.on(cells)
+        (exact,) = solve_exactly([part], [Guess.none_active(part)])
+        if exact is None:
+            return None
+        x = np.zeros_like(x)
+        x[:, cells] = exact.x
+        gradient, first = family.times(x)[0] - family.linear[0], 0
+        for limits in family.sums:
+            gradient -= exact.multipliers[0, first : first + limits.size][limits.group]
+            first += limits.size
+        missing = ~inside & possible & (gradient < -tolerance)
+        if not missing.any():
+            return replace(exact, x=x)
+        inside = missing | (x[0] > 0 if turn < LEAVING else inside)
+    return None
+
+
+def _otherwise(family: Family) -> Solution:
+    """The solution by the second solver, finished.
+
+    Raises:
+        SolverError: the family is too large for it, or it finds no solution.
+    """
+    if (numbers := family.linear.size * family.n_cells) > MOST_NUMBERS:
+        raise SolverError(
+            f"{family.name}: {numbers:,} numbers in matrices are too many for another solver, and the batched solver "
+            "did not converge"
+        )
+    dense = family.with_matrices()
+    return finished(dense, solve_again(dense))
 
 
 def finished(family: Family, solution: Solution) -> Solution:
     """Another solver's solution made exact where it shows which inequalities are active, else as it is."""
     (exact,) = solve_exactly([family], [_reached(family, solution)])
-    if isinstance(exact, Guess) or np.abs(exact.x - solution.x).max(initial=0.0) > SAME:
+    if exact is None or np.abs(exact.x - solution.x).max(initial=0.0) > SAME:
         return solution
-    return _solution(exact, solution.solver, solution.iterations)
+    return _solution(exact)
 
 
 def _reached(family: Family, solution: Solution) -> Guess:
@@ -190,11 +146,11 @@ def _reached(family: Family, solution: Solution) -> Guess:
     x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
     sums = [_at_limits(limits, solution.x) for limits in family.ranges]
     range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
-    return Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))
+    return Guess(x, range_sums)
 
 
-def _solution(exact: ExactSolution, solver: str, iterations: int) -> Solution:
-    return Solution(exact.x, solver, iterations, exact.primal, exact.dual)
+def _solution(exact: ExactSolution) -> Solution:
+    return Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
 
 
 def _at_limits(limits: GroupRange, x: FloatArray) -> FloatArray:
