@@ -39,8 +39,7 @@ from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.simulated_margins import LARGE, ErrorCounts, PublishedTable, count_errors, evenly, is_large
 from postprocess.linear.downward import AnswerVariances
@@ -133,22 +132,19 @@ class SimulatedErrors:
     release: CliqueRelease
     errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
-    def ends(
-        self, level: int, bag: int, query: Marginal, counts: IntArray, first: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def ends(self, level: int, bag: int, query: Marginal, counts: IntArray, areas: slice) -> Ends:
         """The least and the most that the true numbers may be, `(n, size)`.
 
         Args:
             level: of the areas.
             bag: in whose table the numbers are.
             query: of some of its attributes.
-            counts: released numbers `(n, size)` of areas from number `first` on.
-            first: see `counts`.
+            counts: released numbers `(n, size)`.
+            areas: of the level, whose they are.
         """
         view = _view(self.design, self.release.estimates[level], level, bag, query)
         intervals = Intervals(view.table, self.errors[level][bag][view.query.key])
-        areas = slice(first, first + len(counts))
-        low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), view.rows(areas))
+        low, high = intervals.ends(view.shaped(counts), view.standard_errors(areas))
         low, high = low.reshape(counts.shape), high.reshape(counts.shape)
         estimates = self.release.estimates[level]
         standard = np.sqrt(estimates.variances(view.kept)[areas])[:, None]
@@ -175,14 +171,13 @@ class _View:
     Attributes:
         query: the table's.
         kept: the attributes that it has.
-        table, basis, variances: as the core sees them.
+        table, variances: as the core sees them.
         together: whether cells are areas.
     """
 
     query: Marginal
     kept: Clique
     table: PublishedTable
-    basis: Basis
     variances: AnswerVariances
     together: bool
 
@@ -190,9 +185,11 @@ class _View:
         """Answers `(n, size)` as the core sees them."""
         return answers.reshape(-1, 1) if self.together else answers
 
-    def rows(self, areas: slice) -> slice:
-        """Where those of some areas are."""
-        return slice(areas.start * self.query.size, areas.stop * self.query.size) if self.together else areas
+    def standard_errors(self, areas: slice) -> FloatArray:
+        """Those of the answers of some areas, as the core sees them."""
+        size = self.query.size if self.together else 1
+        classes = self.variances.classes[areas.start * size : areas.stop * size]
+        return self.variances.standard_errors(self.table.marginal)[classes]
 
     def tables(self, whole: IntArray) -> sp.csr_array:
         """A bag's tables of all areas."""
@@ -208,15 +205,14 @@ def _view(design: CliqueDesign, estimates: ResidualsOfLevel, level: int, bag: in
     variances = estimates.variances(kept)
     values, classes = np.unique(np.where(np.isinf(variances), np.nan, variances), return_inverse=True)
     classes = classes.ravel().astype(np.int64)
-    seen, shape = query, domain.shape(clique)
+    seen = query
     if together := len(variances) < FEW_AREAS:
-        seen, shape, classes = detail_of((1,)), (1,), np.repeat(classes, query.size)
+        seen, classes = detail_of((1,)), np.repeat(classes, query.size)
     by_class = np.broadcast_to(values[:, None], (len(values), seen.size)).copy()
     return _View(
         query,
         kept,
         PublishedTable(query.name, level, seen),
-        Basis.of(shape, [seen]),
         AnswerVariances(classes, {seen.key: by_class}),
         together,
     )
@@ -272,10 +268,7 @@ def simulated_errors(
         for level in levels
     ]
     errors = [
-        [
-            {view.query.key: ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_bag}
-            for of_bag in of_level
-        ]
+        [{view.query.key: ErrorCounts.empty(view.table, view.variances) for view in of_bag} for of_bag in of_level]
         for of_level in views
     ]
     truth = replace(design, alike=True).release(measured, seed, drawn=True).whole
@@ -287,7 +280,7 @@ def simulated_errors(
             for bag in bags:
                 for view in views[level][bag]:
                     pair = [view.tables(tables[level][bag]) for tables in (truth, again)]
-                    errors[level][bag][view.query.key] += count_errors(view.table, view.basis, view.variances, *pair)
+                    errors[level][bag][view.query.key] += count_errors(view.table, view.variances, *pair)
     return SimulatedErrors(design, release, errors)
 
 

@@ -8,7 +8,6 @@ records and the facts themselves allow them is examined.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +27,7 @@ from pipeline.release.facilities import read_public_facilities
 from pipeline.release.histograms import read_histogram
 from pipeline.release.published_files import UniverseFiles
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import Ends, FloatArray, IntArray
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.linear.upward import LevelEstimate
@@ -56,19 +55,11 @@ class Results(Protocol):
         """Of each part below a cut what `PartTask` takes."""
 
 
-class IntervalRule(ABC):
-    """The 90 % intervals of the numbers of a table at one level."""
-
-    @abstractmethod
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """The ends `(n, size)` for the released numbers `(n, size)` of some rows; NaN where none is determined."""
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """Which numbers `(n, size)` are so large that they are not bound by the least that they can be.
-
-        It is asked of those that simulated runs tell of sums.
-        """
-        raise NotImplementedError
+#: The 90 % intervals of the numbers of a table at one level: released numbers `(n, size)`, and which rows of the level
+#: these are -> ends `(n, size)`; NaN where none is determined.
+IntervalRule = Callable[[IntArray, slice], Ends]
+#: Standard errors of such numbers: some rows of a level -> `(n, size)`.
+StandardErrors = Callable[[slice], FloatArray]
 
 
 class Knowledge:
@@ -125,11 +116,12 @@ class Knowledge:
         """What the manifest says of it at a level."""
         return {}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(self, rule: IntervalRule, standard: StandardErrors, table: Table, level: int) -> IntervalRule:
         """The rule of the intervals of a table at a level, for those who know it.
 
         Args:
             rule: for those who do not.
+            standard: standard errors of the table's numbers, likewise.
             table: of the universe.
             level: of the spine.
         """
@@ -435,10 +427,10 @@ class Known:
         """See `Knowledge.notes`."""
         return {name: note for one in self.knowledge for name, note in one.notes(level).items()}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(self, rule: IntervalRule, standard: StandardErrors, table: Table, level: int) -> IntervalRule:
         """See `Knowledge.intervals`."""
         for one in self.knowledge:
-            rule = one.intervals(rule, table, level)
+            rule = one.intervals(rule, standard, table, level)
         return rule
 
 

@@ -39,7 +39,7 @@ from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.batch import members_expected
 from postprocess.downward.intervals import Intervals, ReportedIntervals
 from postprocess.downward.simulated_margins import ENOUGH, ErrorCounts, PublishedTable, SizedErrors, n_owners
@@ -303,9 +303,7 @@ class SampledRuns:
         at_cut: LevelEstimate | None = None
         if rates.cut is not None and stated.estimator == "full":
             at_cut = summarised(estimation.combined()[1][last])
-        nothing = tuple(
-            ErrorCounts.empty(table, estimation.basis, self._variances.largest(table.level)) for table in self._tables
-        )
+        nothing = tuple(ErrorCounts.empty(table, self._variances.largest(table.level)) for table in self._tables)
         silent = tuple(silent_of(stated)[: last + 1])
         for run, groups in enumerate(self._groups(rates, flags)):
             yield Simulated(
@@ -580,7 +578,7 @@ class Margins:
         rule = self._repeated.get(place) or self._unconditional(table, highest)
         if level + 1 < spine.n_levels and spine.repeats(level + 1):
             self._repeated[place] = rule
-        return self.estimation.known.intervals(rule, table, level)
+        return self.estimation.known.intervals(rule, partial(self._standard, table.query, highest), table, level)
 
     def _highest(self, table: Table, level: int) -> int:
         """The highest level that has the table and the same areas as this one."""
@@ -601,23 +599,37 @@ class Margins:
     def _around(self) -> AroundEstimates:
         return AroundEstimates(self.estimation)
 
-    def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
-        """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
+    def _standard(self, query: Marginal, level: int, rows: slice) -> FloatArray:
+        """Standard errors `(n, size)` of a query's answers in some rows of a level; NaN where nothing is determined.
+
+        The variances of the last rows are kept, which are asked for more than once.
+        """
         if self._of_rows is None or self._of_rows[0] != (level, rows):
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
-        return self._of_rows[1]
+        variances, own = self._of_rows[1]
+        return variances.standard_errors(query)[variances.classes[own]]
 
     def _of_runs(self, table: PublishedTable) -> IntervalRule:
         """The intervals of a table by the errors of simulated runs, for those who know nothing else."""
-        own = self._own
+        query, level, own = table.marginal, table.level, self._own
         if own is None:
-            return _OfRuns(self, self._of_table(table))
-        errors = self.errors[table.name, table.level]
-        return _OfReports(self, ReportedIntervals(table, errors, own, self._areas(table.level)), own)
+            return self._by_runs(self._of_table(table))
+        intervals = ReportedIntervals(table, self.errors[table.name, level], own, self._areas(level))
+
+        def by_reports(counts: IntArray, rows: slice) -> Ends:
+            """With what the stored numbers of each geounit say alone."""
+            alone = query.answer(own.alone(*self.stored_of(level, rows)))
+            return intervals.ends(counts, self._standard(query, level, rows), alone)
+
+        return by_reports
 
     def _of_pooled(self, table: PublishedTable) -> IntervalRule:
         """The same, narrowed by what all cells of the table show together; not of reports."""
-        return _OfRuns(self, Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
+        return self._by_runs(Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
+
+    def _by_runs(self, intervals: Intervals) -> IntervalRule:
+        place = intervals.table.marginal, intervals.table.level
+        return lambda counts, rows: intervals.ends(counts, self._standard(*place, rows))
 
     @property
     def _of_sums(self) -> bool:
@@ -662,40 +674,6 @@ class Margins:
         if "_around" in self.__dict__:
             self._around.forget()
         self.__dict__.pop("_around", None)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfRuns(IntervalRule):
-    """The intervals of a table by the errors of simulated runs."""
-
-    margins: Margins
-    intervals: Intervals
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`."""
-        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
-        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own)
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
-        return self.intervals.large(self.margins.estimation.basis, variances, counts, own)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfReports(IntervalRule):
-    """The intervals of a table where errors depend on the counts themselves."""
-
-    margins: Margins
-    intervals: ReportedIntervals
-    errors: CountErrors
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`: with what the stored numbers of each geounit say alone."""
-        table = self.intervals.table
-        variances, own = self.margins.variances_of(table.level, rows)
-        alone = table.marginal.answer(self.errors.alone(*self.margins.stored_of(table.level, rows)))
-        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own, alone)
 
 
 # -- errors as named arrays, and back: the form in which a resumed run finds them -------------------------------------

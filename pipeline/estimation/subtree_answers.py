@@ -428,35 +428,15 @@ class KeptAnswers:
         )
         return values, variances
 
-    def of(self, level: int, query: Marginal) -> tuple[Rows, Rows]:
-        """Estimates and standard errors of a query's answers at a level, `(n, size)`, some rows at a time."""
-        return Rows(self, level, query.key, standard=False), Rows(self, level, query.key, standard=True)
+    def of(self, level: int, query: Marginal, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Estimates and standard errors, infinite where nothing is measured, of a query's answers in some rows."""
+        values, variances = self._of(level, query.key, rows)
+        return values.round(_DECIMALS), np.sqrt(variances).round(_DECIMALS)
 
     def forget(self) -> None:
         """Remove what is kept."""
         self._read.clear()
         self._job.batches.forget(self._step)
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The estimates of a query's answers at a level, or their standard errors: by rows, as of an array.
-
-    Attributes:
-        kept: where they are.
-        level, key: whose they are.
-        standard: standard errors, which are infinite where nothing is measured.
-    """
-
-    kept: KeptAnswers
-    level: int
-    key: MarginalKey
-    standard: bool
-
-    def __getitem__(self, rows: slice) -> FloatArray:
-        """Those of some rows, `(n, size)`."""
-        values, variances = self.kept._of(self.level, self.key, rows)
-        return np.asarray((np.sqrt(variances) if self.standard else values).round(_DECIMALS))
 
 
 def _below(own: Answers, parents: IntArray, above: Answers) -> Answers:

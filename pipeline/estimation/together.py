@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import scipy.sparse as sp
 
@@ -13,7 +12,6 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Table, Universe
 from pipeline.release.histograms import read_histogram
-from postprocess.arrays import FloatArray, IntArray
 
 
 class JointEstimation(ABC):
@@ -32,10 +30,8 @@ class JointEstimation(ABC):
         """Simulate runs for the margins of error of the tables of all universes, unless that is done."""
 
     @abstractmethod
-    def ends(
-        self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """The ends of the 90 % intervals of a table's released numbers `(n, size)` in some geounits of a level."""
+    def rule(self, universe: Universe, table: Table, level: int) -> IntervalRule:
+        """The 90 % intervals of a table's released numbers at a level."""
 
     @abstractmethod
     def write_records(self, universe: Universe) -> None:
@@ -58,20 +54,6 @@ class SharedEstimation:
         self._left.discard(universe.name)
         if not self._left:
             self.joint.free()
-
-
-@dataclass(frozen=True, eq=False)
-class EndsTogether(IntervalRule):
-    """The intervals of a table of one of the universes at a level."""
-
-    joint: JointEstimation
-    universe: Universe
-    table: Table
-    level: int
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `JointEstimation.ends`."""
-        return self.joint.ends(self.universe, self.table, self.level, counts, rows)
 
 
 class OneOfThem:
@@ -111,9 +93,9 @@ class OneOfThem:
         self.shared.joint.simulate()
         self.job.progress.advance(self.job.n_geounits)
 
-    def rule(self, table: Table, level: int) -> EndsTogether | None:
+    def rule(self, table: Table, level: int) -> IntervalRule | None:
         """The 90 % intervals of the released counts of a level; None without margins."""
-        return EndsTogether(self.shared.joint, self.universe, table, level) if self.replicates else None
+        return self.shared.joint.rule(self.universe, table, level) if self.replicates else None
 
     def write_records(self) -> None:
         """Write the microdata in the universe's folder."""

@@ -41,8 +41,6 @@ _PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[IntArray]
-#: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
-Ends = tuple[FloatArray, FloatArray]
 
 
 def ends_column(values: FloatArray) -> pd.arrays.IntegerArray:

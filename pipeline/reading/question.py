@@ -20,11 +20,11 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading import derived
 from pipeline.reading.derived import AskedNumbers, Places
-from pipeline.reading.margins import Ends, ends_column
+from pipeline.reading.margins import ends_column
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
 from pipeline.storage.paths import local_name
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 
 #: The two forms of a list: by areas of one's own, and as `[geography.regroup]` has places and reservations.
 _OWN, _OFF_SPINE = ("area", "geocode"), ("kind", "code", "geocode")

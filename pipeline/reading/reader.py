@@ -25,11 +25,11 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
+from pipeline.reading.margins import Groups, HalfWidths, columns_of, provider
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.tables import read_table
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, Ends, IntArray
 
 #: Candidates that a message lists.
 _LISTED = 10

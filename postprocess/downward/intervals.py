@@ -62,8 +62,8 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from postprocess.algebra import Basis, chunks
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
+from postprocess.algebra import chunks
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import (
     REACH_OF_SIZES,
     CountedErrors,
@@ -93,11 +93,9 @@ from postprocess.downward.simulated_margins import (
     octave_of,
     owners_of,
     size_class,
-    standard_errors,
     units_of,
     variances_of,
 )
-from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
 
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
@@ -127,28 +125,23 @@ class Intervals:
     of_sums: bool = False
     pooled: bool = False
 
-    def ends(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+    def ends(self, released: IntArray, standard: FloatArray) -> Ends:
+        """The least and the most that the truth may be, for the released counts of some geounits.
 
         NaN where the measurements do not determine the answer: simulated errors say nothing about it, since a simulated
         run starts from the release, which is not tied to the truth there.
 
         Args:
-            basis: of the problem.
-            variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
-            rows: which geounits of `variances` these are.
+            standard: their standard errors; NaN where they are not determined.
         """
-        by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
         low, high = np.empty(released.shape), np.empty(released.shape)
         for part in chunks(released.shape[0], released.shape[1], _AT_ONCE):
-            low[part], high[part] = self._ends(released[part], by_class[classes[part]])
+            low[part], high[part] = self._ends(released[part], standard[part])
         return low, high
 
-    def _ends(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The same of some geounits, for the standard errors `(n, cells)` of their answers."""
+    def _ends(self, released: IntArray, standard: FloatArray) -> Ends:
+        """The same of few geounits."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         # NaN where too few errors were seen.
@@ -173,14 +166,7 @@ class Intervals:
         _ = self._ranges, self._in_steps, self.of_sums and self._of_truths
         return self
 
-    def large(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
-    ) -> BoolArray:
-        """Which released numbers `(n, cells)` are so far above 0 that non-negativity does not bite; as `ends`."""
-        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
-        return is_large(released, standard)
-
-    def _by_variance(self, which: BoolArray, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _by_variance(self, which: BoolArray, released: IntArray, standard: FloatArray) -> Ends:
         """The ends of some numbers by their standard errors: as many whole numbers as the width is, right on average.
 
         To round up always would cover up to 97 % where the standard error is a person or two.
@@ -369,7 +355,7 @@ class ReportedIntervals:
 
     Attributes:
         table: which.
-        errors: of the simulated runs, from `count_reported`.
+        errors: of the simulated runs, of reports.
         own: of the reports.
         areas: geounits of the level that have persons.
     """
@@ -379,28 +365,18 @@ class ReportedIntervals:
     own: OwnErrors
     areas: int
 
-    def ends(
-        self,
-        basis: Basis,
-        variances: LevelVariances | AnswerVariances,
-        released: IntArray,
-        rows: slice,
-        alone: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+    def ends(self, released: IntArray, standard: FloatArray, alone: FloatArray | None = None) -> Ends:
+        """The least and the most that the truth may be, for the released counts of some geounits.
 
         NaN where the measurements do not determine the answer.
 
         Args:
-            basis: of the problem.
-            variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
-            rows: which geounits of `variances` these are.
+            standard: their standard errors, of an average cell; NaN where they are not determined.
             alone: `(n, cells)` counts from the reports of each geounit alone.
         """
         marginal, persons = self.table.marginal, released.sum(axis=1, keepdims=True)
         cells = np.broadcast_to(np.arange(marginal.size), released.shape)
-        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         standard = standard * self.own(marginal.cell_answer, cells[:1], released, persons, standard)
         many = 1 + int(released.max(initial=0))
         places, inverse = distinct_places((owners_of(cells, persons, marginal.size) * many + released).ravel())
@@ -418,7 +394,7 @@ class ReportedIntervals:
 
     def _reaching(
         self, low: FloatArray, high: FloatArray, alone: FloatArray, cells: IntArray, persons: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> Ends:
         """The ends, as far as counts alone reach where these are unlike those of such areas."""
         answers = self.table.marginal.cell_answer
         standard = np.sqrt(self.own.variances(answers, cells, persons))
@@ -440,7 +416,7 @@ class ReportedIntervals:
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
         return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
-    def _known(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _known(self, owner: IntArray, count: IntArray) -> Ends:
         """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
         size, unit = size_class(count), self._units[owner]
         low, high = self._lines.ends(owner, count)
@@ -579,7 +555,7 @@ class _Lines:
         each = ((self.start, others.start), (self.slope, others.slope), (self.spread, others.spread))
         return _Lines(*(np.where(known, mine, theirs[place]) for mine, theirs in each))
 
-    def ends(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    def ends(self, owner: IntArray, count: IntArray) -> Ends:
         """The narrowest range that has the count and a person to each side, of a normal distribution above -1/2."""
         place = 2 * owner + (count > 0)
         middle, spread = self.start[place] + self.slope[place] * count, self.spread[place]

@@ -52,7 +52,6 @@ from postprocess.downward.simulated_margins import (
     OwnErrors,
     PublishedTable,
     count_errors,
-    count_reported,
     size_class,
 )
 from postprocess.downward.subtrees import cut_level
@@ -477,10 +476,7 @@ def _count(
         variances = replace(variances, classes=variances.classes[rows])
     for i, table in enumerate(run.tables):
         if table.level == stretch.problem.first_level + number:
-            if run.own is None:
-                errors[i] += count_errors(table, run.basis, variances, released, simulated)
-            else:
-                errors[i] += count_reported(table, run.basis, variances, released, simulated, run.own)
+            errors[i] += count_errors(table, variances, released, simulated, run.own)
 
 
 def _solved_down(

@@ -137,9 +137,9 @@ class AnswerVariances:
     classes: IntArray
     by_query: dict[MarginalKey, FloatArray]
 
-    def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
-        """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
-        return self.by_query[marginal.key]
+    def standard_errors(self, marginal: Marginal) -> FloatArray:
+        """Standard errors of each class, `(n_classes, size)`; NaN where the measurements do not determine them."""
+        return np.sqrt(self.by_query[marginal.key])
 
     def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
         """The variances of some geounits."""
