@@ -35,11 +35,11 @@ from postprocess.linear.covariances import (
     ExpectedErrors,
     LevelClasses,
     LevelCovariances,
-    answer_variances,
-    area_variances,
     covariances,
     expected_errors,
     geounit_classes,
+    of_leaves,
+    of_level,
 )
 from postprocess.linear.information import fixed_answers
 from postprocess.linear.upward import basis_of
@@ -189,12 +189,12 @@ class Expectation:
 
     def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
         """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""
-        classes = self.classes[level]
-        return answer_variances(self.basis, classes, planned[level], marginal)[classes.downward]
+        return of_level(self.classes[level], planned[level]).of_answers(self.basis, marginal)
 
     def area_variances(self, planned: Sequence[LevelCovariances], leaves: BoolArray, marginal: Marginal) -> FloatArray:
         """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
-        return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
+        found = of_leaves(self.spine, self.classes, planned, leaves.astype(np.float64))
+        return found.of_answers(self.basis, marginal)[0]
 
     def exact(self, level: int, marginal: Marginal) -> tuple[BoolArray, IntArray]:
         """Which answers zeros and invariants fix, `(n_classes, size)`, and the class of each geounit of a level."""
@@ -234,7 +234,8 @@ class Determined:
             return 0.0
         number = self.spine.index_of(level)
         classes = self._expectation.classes[number]
-        variances = answer_variances(self._expectation.basis, classes, self._expectation.planned()[number], query)
+        found = of_level(classes, self._expectation.planned()[number])
+        variances = found.of_classes(self._expectation.basis, query)
         free = float(classes.sizes @ (variances != 0).sum(axis=1))
         return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
 

@@ -20,7 +20,8 @@ from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.downward.moved import Squares
 from postprocess.downward.simulated_margins import is_large
-from postprocess.linear.covariances import LevelCovariances, fixed_in_area, moments, of_leaves, of_level
+from postprocess.linear.covariances import LevelCovariances, moments, of_leaves, of_level, unknown_in_area
+from postprocess.linear.information import FREE
 from postprocess.marginal import Marginal
 from postprocess.statistics import Moments, half_widths
 
@@ -111,7 +112,8 @@ class LinearVariances(HalfWidths):
     def exact_of_area(self, leaves: BoolArray, groups: Groups) -> BoolArray:
         """The same `(size,)` for some leaves together."""
         plan = self._expectation
-        return fixed_in_area(plan.spine, plan.basis, plan.classes, leaves, _marginal(groups))
+        unknown = unknown_in_area(plan.spine, plan.classes, leaves.astype(np.float64))
+        return plan.basis.answer_variances(unknown[None], _marginal(groups))[0] < FREE
 
     def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
         """Variances and covariances `(n_geounits, k)` of two weighted sums, see `pipeline.reading.margins`."""
