@@ -37,7 +37,7 @@ def together(allowed: Sequence[BoolArray], k: int) -> tuple[FloatArray, ...]:
 
 
 #: Imported when a margin of a sum is asked for, so that reading a table needs no solver.
-_PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
+_PROVIDER = ("pipeline.reading.sum_margins", "LinearVariances")
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[IntArray]

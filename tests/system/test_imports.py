@@ -17,10 +17,10 @@ from auditor.check.release import check_release, examine
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import TableStatement
-from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.execution.steps import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import Release, reader_of
+from pipeline.reading.sum_margins import LinearVariances
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from pipeline.runs.verify import verify_release

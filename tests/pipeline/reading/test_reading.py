@@ -13,8 +13,8 @@ import pytest
 from releases.changed import not_refused
 
 from pipeline.errors import InputError
-from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release, reader_of
+from pipeline.reading.sum_margins import LinearVariances
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 from pipeline.storage.files import sha256_file
 
