@@ -78,7 +78,7 @@ class ReportNumbers:
         self._begun = job.begun
 
     def exact(self, universe: str, level: int, table: Table) -> Certain | None:
-        """Which answers are certain; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
+        """Which answers are certain; the rule is that of `pipeline.reading.sum_margins.SumMargins.exact`.
 
         None where there are too many classes of areas to work it out.
         """

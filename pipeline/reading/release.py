@@ -336,14 +336,14 @@ class Release:
         return link.sizes_over(self._reader.published, main, main.companion(link.by), areas)
 
     def exact_table(self, name: str, level: str) -> pd.DataFrame:
-        """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.
+        """Which numbers of a published table are certain: True where the rule of `SumMargins.exact` says so.
 
         Raises:
             InputError: there is no such table.
         """
         query = self._reader.table_called(name).query
         number = self._reader.index_of(level)
-        exact = self._reader.half_widths.exact_of_level(number, query.groups)
+        exact = self._reader.margins.exact(number, query.groups)
         codes = self._reader.spine.levels[number].geocodes.astype(object)
         return pd.DataFrame(exact, columns=list(query.answer_labels()), index=pd.Index(codes, name="geocode"))
 

@@ -439,7 +439,7 @@ def area_blocks(
 
 def unknown_in_area(spine: Spine, classes: Sequence[LevelClasses], weights: FloatArray) -> FloatArray:
     """What zeros and invariants do not fix of a weighted sum over leaves, `(n_blocks, a, a)`; as of `area_blocks`."""
-    free = np.zeros(classes[0].fixed.shape[1:])
+    free: FloatArray = np.zeros(classes[0].fixed.shape[1:])
     for level, entered in zip(classes, entering(spine, weights), strict=True):
         rows = np.flatnonzero(entered)
         unknown = np.eye(free.shape[-1]) - level.fixed[level.downward[rows]]
