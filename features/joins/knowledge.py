@@ -26,9 +26,8 @@ from features.joins.mathematics.composition import (
 )
 from geography.spine import Level
 from pipeline.estimation.constraints import Knowledge, Released, Results
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.measurement_files import Form, PartTask, checked
 from pipeline.execution.job import Job
-from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays
 from postprocess.bounds.declare import UNBOUNDED
 from postprocess.errors import InfeasibleError
@@ -154,11 +153,8 @@ class ImpliedTask(PartTask):
     def result_of(self, arrays: Arrays) -> list[Implied]:
         """See `PartTask.result_of`."""
         stops = np.cumsum([len(level) for level in self.part.spine.levels[1:]])
-        shape = int(stops[-1]), len(self.counted.of_sum)
-        of_form = all(one.shape == shape and one.dtype == np.float64 for one in arrays.values())
-        if arrays.keys() != {"values", "variances"} or not of_form:
-            raise foreign_arrays("estimated members")
-        levels = (np.split(arrays[name], stops[:-1]) for name in ("values", "variances"))
+        form: Form = dict.fromkeys(("values", "variances"), (np.float64, (int(stops[-1]), len(self.counted.of_sum))))
+        levels = (np.split(checked(arrays, form)[name], stops[:-1]) for name in form)
         return [
             Implied(self.counted, values, variances, np.ones_like(values))
             for values, variances in zip(*levels, strict=True)

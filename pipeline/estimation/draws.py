@@ -17,10 +17,9 @@ from scipy.special import ndtri
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered
 from pipeline.estimation.whole_spine import Computed, Estimation
 from pipeline.execution.batches import run_kept
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.public_key import public_key
 from pipeline.model.universe import Table
 from pipeline.privacy.noise.streams import Stream
@@ -407,25 +406,18 @@ class DrawBelowTask(PartTask):
 
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return {f"{i}.{name}": array for i, arrays in enumerate(result) for name, array in arrays.items()}
+        return numbered(result)
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        expected = {
-            f"{i}.{number}-{level}": (len(self.part.spine.levels[level - self.part.first_level]), table.marginal.size)
-            for i in range(len(self.tops))
+        levels, first = self.part.spine.levels, self.part.first_level
+        form: Form = {
+            f"{number}-{level}": (np.int64, (len(levels[level - first]), table.marginal.size))
             for number, table in enumerate(self.tables)
             for level in table.levels
-            if level > self.part.first_level
+            if level > first
         }
-        found = {name: array.shape for name, array in arrays.items() if array.dtype == np.int64}
-        if found != expected or len(arrays) != len(expected):
-            raise foreign_arrays("draws")
-        own: list[dict[str, IntArray]] = [{} for _ in self.tops]
-        for name, array in arrays.items():
-            draw, _, place = name.partition(".")
-            own[int(draw)][place] = array
-        return own
+        return [checked(own, form) for own in by_number(arrays, len(self.tops))]
 
 
 def draw_below(task: DrawBelowTask) -> list[Arrays]:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.estimation.constraints import Results
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered, require
 from pipeline.execution.job import Job
-from pipeline.execution.workers import Workers, foreign_arrays
+from pipeline.execution.workers import Workers
 from postprocess.arrays import Arrays, FloatArray, IntArray
 from postprocess.linear.downward import (
     AnswerVariances,
@@ -81,12 +81,24 @@ class LinearTask(PartTask):
 
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return linear_arrays(result, self.queries)
+        return numbered(level_arrays(*level) for level in zip(result, self.queries, strict=True))
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        _check(arrays, self)
-        return linear_levels(arrays, self.queries, with_answers=self.best is not None)
+        levels = zip(self.part.spine.levels[1:], self.queries, by_number(arrays, len(self.queries)), strict=True)
+        return [self._level_of(len(level), queries, own) for level, queries, own in levels]
+
+    def _level_of(self, n: int, queries: Sequence[Asked], arrays: Arrays) -> LinearLevel:
+        """One level of so many geounits."""
+        form: Form = {f"variances{i}": (np.float64, (None, query.size)) for i, query in enumerate(queries)}
+        if self.best is not None:
+            form |= {f"answers{i}": (np.float64, (n, query.size)) for i, query in enumerate(queries)}
+        checked(arrays, {"classes": (np.int64, (n,)), **form})
+        for name in form:
+            require(not np.isinf(arrays[name]).any(), name)
+        known = min((len(arrays[f"variances{i}"]) for i in range(len(queries))), default=n)
+        require(bool(((arrays["classes"] >= 0) & (arrays["classes"] < known)).all()), "classes")
+        return level_of(arrays, queries, with_answers=self.best is not None)
 
 
 def _blank(query: MeasuredAnswers, n: int) -> MeasuredAnswers:
@@ -185,51 +197,6 @@ def level_of(arrays: Arrays, queries: Sequence[Asked], *, with_answers: bool) ->
     return LinearLevel(AnswerVariances(arrays["classes"], by_query), answers)
 
 
-def linear_arrays(levels: Sequence[LinearLevel], queries: Sequence[Sequence[Asked]]) -> Arrays:
-    """All levels of a part as arrays."""
-    return {
-        f"{i}.{name}": array
-        for i, (level, own) in enumerate(zip(levels, queries, strict=True))
-        for name, array in level_arrays(level, own).items()
-    }
-
-
-def linear_levels(arrays: Arrays, queries: Sequence[Sequence[Asked]], *, with_answers: bool) -> list[LinearLevel]:
-    """What `linear_arrays` made."""
-    of_level = [
-        {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
-        for i in range(len(queries))
-    ]
-    return [level_of(own, asked, with_answers=with_answers) for own, asked in zip(of_level, queries, strict=True)]
-
-
-def _check(arrays: Arrays, task: LinearTask) -> None:
-    """Raises WorkerError where the arrays of another machine are not those of the part."""
-    expected: dict[str, tuple[type[np.generic], tuple[int | None, int]]] = {}
-    for i, (level, queries) in enumerate(zip(task.part.spine.levels[1:], task.queries, strict=True)):
-        for j, query in enumerate(queries):
-            expected[f"{i}.variances{j}"] = (np.float64, (None, query.size))
-            if task.best is not None:
-                expected[f"{i}.answers{j}"] = (np.float64, (len(level), query.size))
-        classes = arrays.get(f"{i}.classes")
-        _require(classes is not None and classes.dtype == np.int64 and classes.shape == (len(level),), f"{i}.classes")
-        assert classes is not None
-        known = min((len(arrays.get(f"{i}.variances{j}", ())) for j in range(len(queries))), default=len(level))
-        _require(bool(((classes >= 0) & (classes < known)).all()), f"{i}.classes")
-    for name, (kind, (n, size)) in expected.items():
-        array = arrays.get(name)
-        shaped = array is not None and array.dtype == kind and array.ndim == 2 and array.shape[1] == size
-        _require(shaped and (n is None or array.shape[0] == n), name)  # type: ignore[union-attr]
-        _require(not np.isinf(array).any(), name)  # type: ignore[arg-type]
-    names = expected.keys() | {f"{i}.classes" for i in range(len(task.queries))}
-    _require(set(arrays) == names, next(iter(sorted(set(arrays) ^ names)), ""))
-
-
-def _require(right: bool, name: str) -> None:
-    if not right:
-        raise foreign_arrays(name)
-
-
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing
 #: is measured.
 Answers = tuple[FloatArray, FloatArray]
@@ -262,16 +229,13 @@ class AnswersTask(PartTask):
 
     def result_of(self, arrays: Arrays) -> list[list[Answers]]:
         """See `PartTask.result_of`."""
-        expected = {
-            f"{level}.{number}.{kind}": (len(self.part.spine.levels[level + 1]), query.size)
+        form: Form = {
+            f"{level}.{number}.{kind}": (np.float64, (len(self.part.spine.levels[level + 1]), query.size))
             for level, queries in enumerate(self.queries)
             for number, query in enumerate(queries)
             for kind in ("values", "variances")
         }
-        if arrays.keys() != expected.keys() or any(
-            arrays[name].shape != shape or arrays[name].dtype != np.float64 for name, shape in expected.items()
-        ):
-            raise foreign_arrays("estimated answers")
+        checked(arrays, form)
         return [
             [(arrays[f"{level}.{number}.values"], arrays[f"{level}.{number}.variances"]) for number in range(len(own))]
             for level, own in enumerate(self.queries)

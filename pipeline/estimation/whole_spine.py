@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.estimation.constraints import Known, Results
-from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.estimation.measurement_files import Form, SourceFiles, by_number, checked, numbered, require
 from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
@@ -187,29 +187,26 @@ def top_result(arrays: Arrays, part: Problem, basis: Basis) -> LevelEstimate:
     """
     n, n_cells = len(part.spine.levels[0]), int(np.prod(part.shape))
     blocks = (basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric)
-    classes = _take(arrays, "classes", np.int64, (n,)).astype(np.int64)
-    n_classes = int(classes.max(initial=-1)) + 1
-    _require(bool((classes >= 0).all()) and n_classes <= n, "classes")
-    names = {"classes", "own"}
-    _take(arrays, "own", np.float64, blocks)
-    for name in ("precision", "known", "unmeasured", "covariance"):
-        _take(arrays, f"info_{name}", np.float64, (n_classes, *blocks))
-        names.add(f"info_{name}")
+    form: Form = {"classes": (np.int64, (n,))}
+    form |= {"own": (np.float64, blocks)} | {f"info_{name}": (np.float64, (None, *blocks)) for name in _INFORMATION}
     if "fixed" in arrays:
-        _take(arrays, "fixed", np.float64, (n, n_cells))
-        names.add("fixed")
+        form["fixed"] = (np.float64, (n, n_cells))
     if "children_mean" in arrays:
-        _take(arrays, "children_mean", np.float64, (n, n_cells))
-        _take(arrays, "children_term", np.float64, (n, n_cells))
-        _take(arrays, "children_precision", np.float64, (n_classes, *blocks))
-        names |= {"children_mean", "children_term", "children_precision"}
-    _require(set(arrays) == names, next(iter(sorted(set(arrays) ^ names)), ""))
+        form |= {f"children_{name}": (np.float64, (n, n_cells)) for name in _CHILDREN}
+        form["children_precision"] = (np.float64, (None, *blocks))
+    checked(arrays, form)
+    classes = np.asarray(arrays["classes"], dtype=np.int64)
+    n_classes = int(classes.max(initial=-1)) + 1
+    require(bool((classes >= 0).all()) and n_classes <= n, "classes")
+    for name, (_, shape) in form.items():
+        require(bool(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all()), name)
+        require(shape[0] is not None or len(arrays[name]) == n_classes, name)
     return unpacked_top(arrays)
 
 
 def below_arrays(levels: Sequence[tuple[sp.csr_array, SolverReport]]) -> Arrays:
     """Histograms and reports of the levels below the cut, as arrays."""
-    return {f"{i}.{name}": array for i, level in enumerate(levels) for name, array in packed_level(level).items()}
+    return numbered(map(packed_level, levels))
 
 
 def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, SolverReport]]:
@@ -218,17 +215,11 @@ def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, Solv
     Raises:
         WorkerError: an array is missing, too many, or is not that of non-negative whole numbers of the part's cells.
     """
-    n_cells = int(np.prod(part.shape))
-    levels = part.spine.levels[1:]
-    expected = {
-        f"{i}.{name}"
-        for i in range(len(levels))
-        for name in ("counts.data", "counts.indices", "counts.indptr", "counts.shape", "report")
-    }
-    _require(set(arrays) == expected, next(iter(sorted(set(arrays) ^ expected)), ""))
-    results = []
-    for i, level in enumerate(levels):
-        own = {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
+    n_cells, levels, results = int(np.prod(part.shape)), part.spine.levels[1:], []
+    names = {"counts.data", "counts.indices", "counts.indptr", "counts.shape", "report"}
+    for level, own in zip(levels, by_number(arrays, len(levels)), strict=True):
+        for name in sorted(own.keys() ^ names):
+            raise foreign_arrays(name)
         _check_counts(own, len(level), n_cells)
         _check_report(own["report"])
         results.append(unpacked_level(own))
@@ -237,20 +228,20 @@ def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, Solv
 
 def _check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
     shape = arrays["counts.shape"]
-    _require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
+    require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
     data, indices, starts = (arrays[f"counts.{name}"] for name in ("data", "indices", "indptr"))
     for name, array in (("data", data), ("indices", indices), ("indptr", starts)):
-        _require(array.dtype.kind == "i" and array.ndim == 1, f"counts.{name}")
-    _require(data.dtype == np.int64 and bool((np.asarray(data) >= 0).all()), "counts.data")
+        require(array.dtype.kind == "i" and array.ndim == 1, f"counts.{name}")
+    require(data.dtype == np.int64 and bool((np.asarray(data) >= 0).all()), "counts.data")
     rows = np.asarray(starts, dtype=np.int64)
     whole = len(rows) == n + 1 and rows[0] == 0 and rows[-1] == len(data) == len(indices)
-    _require(bool(whole and (np.diff(rows) >= 0).all()), "counts.indptr")
+    require(bool(whole and (np.diff(rows) >= 0).all()), "counts.indptr")
     cells = np.asarray(indices, dtype=np.int64)
-    _require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
+    require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
 
 
 def _check_report(array: NDArray[np.generic]) -> None:
-    _require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
+    require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
     try:
         content = json.loads(array.tobytes())
     except ValueError:
@@ -265,7 +256,7 @@ def _check_report(array: NDArray[np.generic]) -> None:
         "by_solver": _is_counted,
     }
     right = isinstance(content, dict) and content.keys() == {field.name for field in fields(SolverReport)}
-    _require(right and all(numbers[name](value) for name, value in content.items()), "report")
+    require(right and all(numbers[name](value) for name, value in content.items()), "report")
 
 
 def _is_whole(value: object) -> bool:
@@ -278,20 +269,6 @@ def _is_number(value: object) -> bool:
 
 def _is_counted(value: object) -> bool:
     return isinstance(value, dict) and all(_is_whole(count) and name.isprintable() for name, count in value.items())
-
-
-def _take(arrays: Arrays, name: str, kind: type[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """The array, after its type and shape and that all of it is finite were checked."""
-    array = arrays.get(name)
-    right = array is not None and array.dtype == kind and array.shape == shape
-    _require(bool(right and np.isfinite(array).all()), name)  # type: ignore[arg-type]
-    assert array is not None
-    return array
-
-
-def _require(right: bool, name: str) -> None:
-    if not right:
-        raise foreign_arrays(name)
 
 
 def batch_name(task: LevelTask) -> str:
