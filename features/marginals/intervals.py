@@ -41,7 +41,14 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.simulated_margins import LARGE, ErrorCounts, PublishedTable, count_errors, evenly, is_large
+from postprocess.downward.simulated_margins import (
+    LARGE,
+    ErrorCounts,
+    PublishedTable,
+    count_errors,
+    is_large,
+    whole_ends,
+)
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
@@ -233,12 +240,9 @@ def _reach_estimates(
     large = (~is_small | (estimate > LARGE * standard)) & ~is_exact(standard) & np.isfinite(standard)
     cells, counts, middle = np.nonzero(large)[1], released[large], estimate[large]
     errors = np.broadcast_to(standard, released.shape)[large]
-    # As many whole numbers about the estimate as the width is, right on average. An error of whole numbers, spread over
-    # its unit, has 1/12 more.
-    numbers = np.floor(2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12) + evenly(counts, cells))
-    least = np.floor(middle - 0.5 * numbers + 1.0)
-    most = np.maximum(least + numbers - 1, counts + 1)
-    least = np.maximum(np.minimum(least, counts - 1), 0)
+    # An error of whole numbers, spread over its unit, has 1/12 more.
+    least, most = whole_ends(middle, 2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12), counts, cells)
+    least, most = np.maximum(np.minimum(least, counts - 1), 0), np.maximum(most, counts + 1)
     united = is_small[large]
     low[large] = np.where(united, np.minimum(least, low[large]), least)
     high[large] = np.where(united, np.maximum(most, high[large]), most)

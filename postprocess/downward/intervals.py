@@ -66,7 +66,6 @@ from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import (
     REACH_OF_SIZES,
-    CountedErrors,
     Ranges,
     Windows,
     cell_groups,
@@ -74,10 +73,10 @@ from postprocess.downward.ranges import (
     inverted_places,
     narrowest,
     united,
+    usual_kinds,
 )
 from postprocess.downward.simulated_margins import (
     ENOUGH,
-    ERROR_CLASSES,
     LARGE_COVERAGE,
     MIDDLES,
     SIMULATED_COVERAGE,
@@ -87,7 +86,6 @@ from postprocess.downward.simulated_margins import (
     OwnErrors,
     PublishedTable,
     SizedErrors,
-    evenly,
     is_large,
     n_owners,
     octave_of,
@@ -95,6 +93,7 @@ from postprocess.downward.simulated_margins import (
     size_class,
     units_of,
     variances_of,
+    whole_ends,
 )
 from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
 
@@ -178,10 +177,7 @@ class Intervals:
         reach = NORMAL_QUANTILE * np.sqrt(standard**2 + ROUNDED)
         least = np.where(few, -reach, (least + 0.5) * STEP * standard)
         most = np.where(few, reach, (most - 0.5) * STEP * standard)
-        numbers = np.floor(most - least + evenly(released, cell))
-        # Whole numbers about the middle of what the truth may be.
-        low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
-        return low, low + numbers - 1
+        return whole_ends(released - 0.5 * (least + most), most - least, released, cell)
 
     def _reach_truths(self, low: FloatArray, high: FloatArray, released: IntArray, standard: FloatArray) -> None:
         """Put the ends of large sums that stand apart where inversion has them; in place."""
@@ -250,8 +246,9 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
     if not pooled:
         pairs = _Pairs.of(parts[1], errors.unit, group)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
-    rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
-    windows = [Windows.of(part, n_cells, group=group, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
+    larger = SIZE_CLASSES > FIRST // 2
+    rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(larger)
+    windows = [Windows.of(part, usual_kinds(part, group), sizes=larger, held=True) for part in parts]
     for round_number in range(_ROUNDS):
         if round_number:
             covered = pairs.covered(*ranges, pooled=pooled)
@@ -382,9 +379,8 @@ class ReportedIntervals:
         places, inverse = distinct_places((owners_of(cells, persons, marginal.size) * many + released).ravel())
         owner, count = np.divmod(places, many)
         low, high = (ends[inverse].reshape(released.shape) for ends in self._known(owner, count))
-        numbers = np.floor(2 * NORMAL_QUANTILE * standard + evenly(released, cells))
-        least = np.floor(released - 0.5 * numbers + 1.0)
-        low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), least + numbers - 1, high)
+        least, most = whole_ends(released, 2 * NORMAL_QUANTILE * standard, released, cells)
+        low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), most, high)
         if alone is not None:
             low, high = self._reaching(low, high, alone, cells, persons)
         exact, unknown = is_exact(standard), np.isnan(standard)
@@ -420,11 +416,9 @@ class ReportedIntervals:
         """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
         size, unit = size_class(count), self._units[owner]
         low, high = self._lines.ends(owner, count)
-        for which, least, most in self._ranges:
-            first, after = least[which[owner], size], most[which[owner], size]
-            known = ~np.isnan(first) & ~np.isnan(after)
-            low, high = np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
-        return low, high
+        first, after = self._ranges.low[owner, size], self._ranges.high[owner, size]
+        known = ~np.isnan(first) & ~np.isnan(after)
+        return np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
 
     @cached_property
     def _units(self) -> IntArray:
@@ -467,46 +461,17 @@ class ReportedIntervals:
         return np.unique(np.stack([numbers, octave]), axis=1, return_inverse=True)[1].ravel()
 
     @cached_property
-    def _each(self) -> IntArray:
-        """`(n_owners,)` a number for each owner that has errors, and the last one for all others."""
-        present = np.unique(self._parts[0])
-        numbers = np.full(n_owners(self.table.marginal), len(present))
-        numbers[present] = np.arange(len(present))
-        return numbers
-
-    @cached_property
-    def _ranges(self) -> list[tuple[IntArray, FloatArray, FloatArray]]:
-        """Of cells that are alike, then of each cell: a number for each owner, and ends in classes of errors.
-
-        These are `(numbers, size classes)`.
-        """
-        owner, sizes, error, times = self._parts
-        found = []
-        for which in (self._alike, self._each):
-            n = int(which.max()) + 1
-            low, high = np.full((n, len(SIZE_CLASSES)), np.nan), np.full((n, len(SIZE_CLASSES)), np.nan)
-            for zero in (True, False):
-                of = (sizes == 0) == zero
-                if not of.any():
-                    continue
-                # Each owner's classes begin as far below 0 as the farthest error of all.
-                far = max(2, int(np.abs(error[of]).max()))
-                ours = np.unique(which[owner[of]])
-                all_owners = np.concatenate([which[owner[of]], ours, ours])
-                ends_of = CountedErrors(
-                    all_owners,
-                    np.concatenate([sizes[of], np.full(2 * len(ours), 0 if zero else 1)]),
-                    np.concatenate([error[of], np.full(len(ours), -far), np.full(len(ours), far)]),
-                    np.concatenate([times[of], np.zeros(2 * len(ours), dtype=np.int64)]),
-                    n,
-                )
-                held = partial(narrowest, first=far - (not zero), stop=far + 2)
-                known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, COVERAGE))
-                known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
-                known &= np.bincount(which[owner], weights=times, minlength=n)[:, None] >= STAND_INS * self._visits
-                low, high = np.where(known, least, low), np.where(known, most, high)
-            found.append((which, low, high))
-        return found
+    def _ranges(self) -> Ranges:
+        """Of each owner, else of cells that are alike."""
+        errors, in_all = self.errors.by_release, STAND_INS * self._visits
+        owners = (self._alike, np.arange(n_owners(self.table.marginal)))
+        kinds = [(which, REACH_OF_SIZES, ENOUGH, in_all) for which in owners]
+        # The released count and a person to each side, as far as there can be.
+        zero, others = (
+            Windows.of(errors, kinds, sizes=sizes).ranges(partial(narrowest, must=must), COVERAGE)
+            for sizes, must in ((SIZE_CLASSES == 0, (0, 2)), (SIZE_CLASSES > 0, (-1, 2)))
+        )
+        return Ranges(np.fmax(zero.low, others.low), np.fmax(zero.high, others.high))
 
     @cached_property
     def _lines(self) -> _Lines:
@@ -576,7 +541,6 @@ class _Lines:
         low = np.where(short, np.maximum(end_of(below(right) - held), -0.5), np.where(over, left, low))
         high = np.where(short, right, np.where(over, end_of(below(left) + held), high))
         low = np.minimum(low, left)
-        # As many whole numbers as the width is, right on average.
-        numbers = np.floor(high - low + evenly(count, owner))
-        first = np.where(low <= -0.5, 0.0, np.floor(0.5 * (low + high) - 0.5 * numbers + 1.0))
-        return first, first + numbers - 1
+        first, last = whole_ends(0.5 * (low + high), high - low, count, owner)
+        first_of_all = low <= -0.5
+        return np.where(first_of_all, 0.0, first), np.where(first_of_all, last - first, last)

@@ -24,7 +24,7 @@ from typing import Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places, owners
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 from postprocess.statistics import EXACT_STANDARD
@@ -274,6 +274,16 @@ def evenly(*numbers: IntArray) -> FloatArray:
     such a quantile is rounded with it to a whole number, down or up.
     """
     return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)
+
+
+def whole_ends(middle: FloatArray | IntArray, width: FloatArray, *numbers: IntArray) -> Ends:
+    """The least and the most of as many whole numbers about the middle as the width is, right on average.
+
+    To round up always would cover up to 97 % where the standard error is a person or two. `numbers` as of `evenly`.
+    """
+    count = np.floor(width + evenly(*numbers))
+    low = np.floor(middle - 0.5 * count + 1.0)
+    return low, low + count - 1
 
 
 #: Octaves of numbers of persons.

@@ -127,7 +127,7 @@ def test_the_narrowest_range_about_a_place_by_brute_force() -> None:
     rng = np.random.default_rng(4)
     errors = rng.poisson(rng.gamma(0.4, 30, (60, 14)))
     errors[:, 6] += 1
-    start, stop = narrowest(errors, np.full(len(errors), 0.9), first=5, stop=8)
+    start, stop = narrowest(errors, np.full(len(errors), 0.9), must=(5, 8))
     for row, first, after in zip(errors, start.tolist(), stop.tolist(), strict=True):
         enough = [
             (last - begun, -row[begun:last].sum())
