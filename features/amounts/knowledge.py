@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 
 import scipy.sparse as sp
 
 from features.amounts.link import SumsOfCounts
-from pipeline.estimation.constraints import IntervalRule, Knowledge, Released, StandardErrors, sparse_answers
+from pipeline.estimation.constraints import IntervalRule, Knowledge, StandardErrors, released_histogram, sparse_answers
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import read_table
@@ -29,7 +30,7 @@ class BoundedByCounts(Knowledge):
     def __init__(self, job: Job, link: SumsOfCounts) -> None:
         self._job = job
         self._link = link
-        self._counts = Released(job, link.counts)
+        self._counts = cache(partial(released_histogram, job, link.counts))
         self._origins: dict[int, sp.csr_array] = {}
 
     def stated(self, problem: Problem) -> Problem:
@@ -38,7 +39,7 @@ class BoundedByCounts(Knowledge):
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`: low x n to high x n units, n the released number of records."""
-        amount, counts = self._link.amount, self._link.cells.answer_csr(self._counts.histogram(level)[rows])
+        amount, counts = self._link.amount, self._link.cells.answer_csr(self._counts(level)[rows])
         marginal = detail_of(self._link.sums.schema.shape)
         return (GroupBounds(amount.name, marginal, amount.first * counts, amount.last * counts),)
 
@@ -47,7 +48,7 @@ class BoundedByCounts(Knowledge):
         if not self._link.signed:
             return None
         if level not in self._origins:
-            counts = sparse_answers(self._link.cells, self._counts.histogram(level))
+            counts = sparse_answers(self._link.cells, self._counts(level))
             self._origins = {level: self._link.amount.first * counts}  # levels are worked on one after the other
         return self._origins[level]
 

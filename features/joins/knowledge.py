@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,7 @@ from features.joins.mathematics.composition import (
     joined_queries,
 )
 from geography.spine import Level
-from pipeline.estimation.constraints import Knowledge, Released, Results
+from pipeline.estimation.constraints import Knowledge, Results, released_histogram
 from pipeline.estimation.measurement_files import Form, PartTask, checked
 from pipeline.execution.job import Job
 from postprocess.arrays import Arrays
@@ -60,7 +60,7 @@ class BoundedByHouseholds(Knowledge):
 
     def __init__(self, job: Job, link: Households) -> None:
         self._composition = Composition.of(link.joins)
-        self._households = Released(job, link.households)
+        self._households = cache(partial(released_histogram, job, link.households))
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`."""
@@ -68,7 +68,7 @@ class BoundedByHouseholds(Knowledge):
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`."""
-        return joined_bounds(self._composition, self._households.histogram(level)[rows])
+        return joined_bounds(self._composition, self._households(level)[rows])
 
 
 class ExpectedMembers(Knowledge):

@@ -195,16 +195,12 @@ class ComputedBySubtree(Computed):
 class SubtreeEstimation(Estimation):
     """The estimation of one universe whose spine is cut at a level."""
 
-    _computed: ComputedBySubtree
+    computed: ComputedBySubtree
+    cut: Cut
 
     def __init__(self, job: Job, universe: Universe, cut: Cut, results: Callable[[str], Results] | None = None) -> None:
-        self._cut = cut
+        self.cut = cut
         super().__init__(job, universe, results)
-
-    @property
-    def cut(self) -> Cut:
-        """Where the spine is cut."""
-        return self._cut
 
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""
@@ -224,7 +220,7 @@ class SubtreeEstimation(Estimation):
 
     def combine(self) -> None:
         """The upward pass of all parts, and of the levels down to the cut."""
-        self._computed.combined()
+        self.computed.combined()
         self.job.progress.advance(self.cut.level + 1)
 
     def estimate_below(self) -> Notes:
@@ -242,11 +238,11 @@ class SubtreeEstimation(Estimation):
             if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
         ]
         tasks = (self._below_task(number, counts) for number in missing)
-        results = self.job.workers.run(estimate_below, tasks, self._computed.part_done)
+        results = self.job.workers.run(estimate_below, tasks, self.computed.part_done)
         for number, solved in zip(missing, results, strict=True):
             for level, result in zip(levels, solved, strict=True):
                 batches.put(step, f"{level.name}-{number}", packed_level(result))
-        self._computed.forget_values()
+        self.computed.forget_values()
         notes: Notes = {}
         for level in levels:
             reports: list[SolverReport] = []
@@ -268,16 +264,16 @@ class SubtreeEstimation(Estimation):
     def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:
         first, last = self.cut.parts[number]
         rows = self.job.spine.rows_below(self.cut.level, first, last)
-        flags = self._computed.checked[self.cut.level + 1 :]
+        flags = self.computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
-        part, files, basis = self._computed.part(number)
+        part, files, basis = self.computed.part(number)
         part = self.known.of_part(part, self.cut.level, rows)
-        return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
+        return BelowTask(number, part, files, basis, counts[first:last], checked, self.computed.passes)
 
     def close(self) -> None:
         """Free the intermediate results and the parts, since the files are written."""
         super().close()
-        for step in (self._computed.step, self._step_below, self._step_linear):
+        for step in (self.computed.step, self._step_below, self._step_linear):
             self.job.batches.forget(step)
 
     @property

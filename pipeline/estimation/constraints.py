@@ -128,26 +128,11 @@ class Knowledge:
         return rule
 
 
-class Released:
-    """The released histograms of a universe.
-
-    Args:
-        job: the run.
-        universe: that is released already.
-    """
-
-    def __init__(self, job: Job, universe: Universe) -> None:
-        self._job = job
-        self._universe = universe
-        self._histograms: dict[int, sp.csr_array] = {}
-
-    def histogram(self, level: int) -> sp.csr_array:
-        """Of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        if level not in self._histograms:
-            geounits = self._job.spine.levels[level]
-            path = self._job.readable(self._job.folder(self._universe).histogram(geounits.name))
-            self._histograms[level] = read_histogram(path, geounits.geocodes, self._universe.schema)
-        return self._histograms[level]
+def released_histogram(job: Job, universe: Universe, level: int) -> sp.csr_array:
+    """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
+    geounits = job.spine.levels[level]
+    path = job.readable(job.folder(universe).histogram(geounits.name))
+    return read_histogram(path, geounits.geocodes, universe.schema, signed=universe.measure.signed)
 
 
 def sparse_answers(query: Marginal, counts: sp.csr_array) -> sp.csr_array:

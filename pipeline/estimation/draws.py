@@ -26,7 +26,7 @@ from pipeline.privacy.noise.streams import Stream
 from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
-from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_below, variances_of
+from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_of
 from postprocess.linear.draws import (
     UNKNOWN,
     DrawnLevel,
@@ -429,7 +429,7 @@ def draw_below(task: DrawBelowTask) -> list[Arrays]:
     queries = [asked_at(task.tables, cut + level) for level in range(n_levels)]
     variances = tuple(
         found.of_queries(task.basis, followed_at(task.tables, cut + level))
-        for level, found in zip(range(1, n_levels), variances_below(problem, upward, task.top), strict=False)
+        for level, found in zip(range(1, n_levels), variances_of(problem, upward, task.top), strict=False)
     )
     levels = drawn_levels(problem, task.basis, upward, queries)
     drawn = DrawnSpine(problem.spine, task.basis, levels, variances, task.tables, cut)

@@ -27,9 +27,9 @@ from postprocess.linear.downward import (
     AnswerVariances,
     Asked,
     LevelVariances,
-    answer_variances_below,
+    answer_variances_of,
     unbiased_estimates,
-    variances_below,
+    variances_of,
 )
 from postprocess.linear.upward import answers_of_subtrees, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
@@ -110,11 +110,11 @@ def linear_below(task: LinearTask) -> list[LinearLevel]:
     problem, basis, above = task.problem(), task.basis, task.best
     upward = upward_pass(problem, basis, means=above is not None)
     if above is None:
-        found = answer_variances_below(problem, basis, upward, task.top, task.queries)
+        found = answer_variances_of(problem, basis, upward, task.queries, task.top)
         return [LinearLevel(variances, ()) for variances in found]
     out: list[LinearLevel] = []
     for level, (variances, queries) in enumerate(
-        zip(variances_below(problem, upward, task.top), task.queries, strict=True), 1
+        zip(variances_of(problem, upward, task.top), task.queries, strict=True), 1
     ):
         above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
         answers = tuple(query.answer(above) for query in queries if isinstance(query, Marginal))

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import scipy.sparse as sp
 
-from pipeline.estimation.constraints import IntervalRule
+from pipeline.estimation.constraints import IntervalRule, released_histogram
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Table, Universe
-from pipeline.release.histograms import read_histogram
 
 
 class JointEstimation(ABC):
@@ -78,9 +77,7 @@ class OneOfThem:
 
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        geounits = self.job.spine.levels[level]
-        path = self.job.readable(self.job.folder(self.universe).histogram(geounits.name))
-        return read_histogram(path, geounits.geocodes, self.universe.schema)
+        return released_histogram(self.job, self.universe, level)
 
     @property
     def replicates(self) -> int:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Level
-from pipeline.estimation.constraints import Known, Results
+from pipeline.estimation.constraints import Known, Results, released_histogram
 from pipeline.estimation.measurement_files import Form, SourceFiles, by_number, checked, numbered, require
 from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
@@ -34,7 +34,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.universe import Universe
-from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
 from postprocess.downward.batch import LevelTask, Pass, SolverReport, passes_of
@@ -139,7 +139,7 @@ def unpacked_level(arrays: Arrays) -> tuple[sp.csr_array, SolverReport]:
 
 def packed_top(estimate: LevelEstimate) -> Arrays:
     """The estimate of a part's geounits at the cut."""
-    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
+    arrays: dict[str, np.ndarray] = {"classes": estimate.classes}
     arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
     if estimate.fixed is not None:
         arrays["fixed"] = estimate.fixed
@@ -155,7 +155,6 @@ def unpacked_top(arrays: Arrays) -> LevelEstimate:
         children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
     return LevelEstimate(
         classes=arrays["classes"],
-        own=arrays["own"],
         info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in _INFORMATION)),
         fixed=arrays.get("fixed"),
         children=children,
@@ -188,7 +187,7 @@ def top_result(arrays: Arrays, part: Problem, basis: Basis) -> LevelEstimate:
     n, n_cells = len(part.spine.levels[0]), int(np.prod(part.shape))
     blocks = (basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric)
     form: Form = {"classes": (np.int64, (n,))}
-    form |= {"own": (np.float64, blocks)} | {f"info_{name}": (np.float64, (None, *blocks)) for name in _INFORMATION}
+    form |= {f"info_{name}": (np.float64, (None, *blocks)) for name in _INFORMATION}
     if "fixed" in arrays:
         form["fixed"] = (np.float64, (n, n_cells))
     if "children_mean" in arrays:
@@ -286,57 +285,34 @@ class Estimation:
         job: the run.
         universe: that is estimated.
         results: gives the intermediate results of another universe, by its name; by default computed at once.
+
+    Attributes:
+        computed: the intermediate results.
+        cut: where the spine is cut; None where it is worked on at once.
     """
+
+    cut: Cut | None = None
 
     def __init__(self, job: Job, universe: Universe, results: Callable[[str], Results] | None = None) -> None:
         self.job = job
         self.universe = universe
         self._results = results
-        self._computed = self._nothing_computed()
-
-    @property
-    def cut(self) -> Cut | None:
-        """Where the spine is cut; None where it is worked on at once."""
-        return None
-
-    @property
-    def problem(self) -> Problem:
-        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
-        return self._computed.problem
+        self.computed = self._nothing_computed()
 
     @property
     def basis(self) -> Basis:
         """The basis that the problem is stated in."""
-        return self._computed.basis
+        return self.computed.basis
 
     @property
     def stated(self) -> Problem:
         """The problem without the values of its measurements."""
-        return self._computed.stated
+        return self.computed.stated
 
     @property
     def simulated(self) -> Problem:
         """The stated problem with what its simulated runs know."""
         return self.known.simulated(self.stated)
-
-    @property
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes of every level, the detail last."""
-        return self._computed.passes
-
-    @property
-    def computed(self) -> Computed:
-        """The intermediate results."""
-        return self._computed
-
-    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
-        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
-        return self._computed.combined()
-
-    @property
-    def upward(self) -> list[LevelEstimate]:
-        """The upward pass of the whole spine, top level first; computed at first use."""
-        return self._computed.upward
 
     def steps(self) -> list[Step]:
         """The steps that write the histograms of all levels."""
@@ -351,14 +327,12 @@ class Estimation:
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
-        self._computed.combined()
+        self.computed.combined()
         self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        geounits = self.job.spine.levels[level]
-        path = self.job.readable(self.job.folder(self.universe).histogram(geounits.name))
-        return read_histogram(path, geounits.geocodes, self.universe.schema, signed=self.universe.measure.signed)
+        return released_histogram(self.job, self.universe, level)
 
     def estimate_level(self, level: int) -> Notes:
         """Solve and round one level, given the released level above; writes its histogram.
@@ -369,7 +343,7 @@ class Estimation:
         Raises:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
-        problem, estimates = self._computed.combined()
+        problem, estimates = self.computed.combined()
         above = self.released(level - 1) if level else None
         counts, report = downward_level(
             with_positive(self.known.at_level(problem, level), self.job, self.universe, level, above),
@@ -378,8 +352,8 @@ class Estimation:
             estimates[level],
             above,
             self._runner(level),
-            checked=self._computed.checked[level],
-            passes=self._computed.passes,
+            checked=self.computed.checked[level],
+            passes=self.computed.passes,
         )
         if not level:
             counts = self.known.at_top(problem, counts)
@@ -389,7 +363,7 @@ class Estimation:
     @property
     def known(self) -> Known:
         """What is known of the universe besides its measurements."""
-        return self._computed.known
+        return self.computed.known
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
@@ -414,7 +388,7 @@ class Estimation:
 
     def free(self) -> None:
         """Free the intermediate results; they are recomputed where they are needed."""
-        self._computed = self._nothing_computed()
+        self.computed = self._nothing_computed()
 
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""
@@ -431,7 +405,7 @@ class Estimation:
 
     def linear(self) -> Computed:
         """The results that linear estimates start from: those of the full estimator."""
-        return self._computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
+        return self.computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
 
     def _nothing_computed(self, *, full: bool = False) -> Computed:
         return Computed(self.job, self.universe, self._results, full=full)
@@ -460,22 +434,22 @@ class ComputedOnSums(Computed):
 class SumsEstimation(Estimation):
     """The estimation of such a universe; see `Estimation`."""
 
-    _computed: ComputedOnSums
+    computed: ComputedOnSums
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
-        _ = self._computed.known_sums.levels
+        _ = self.computed.known_sums.levels
         self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
     def estimate_level(self, level: int) -> Notes:
         """See `Estimation.estimate_level`."""
         above = self.released(level - 1) if level else None
-        problem = with_positive(self.problem, self.job, self.universe, level, above)
+        problem = with_positive(self.computed.problem, self.job, self.universe, level, above)
         counts, report = downward_sums(
-            self._computed.known_sums,
+            self.computed.known_sums,
             level,
             above,
-            self._computed.checked[level],
+            self.computed.checked[level],
             self._runner(level),
             problem.positive_of(level),
         )

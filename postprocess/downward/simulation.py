@@ -40,7 +40,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from postprocess.algebra import Basis, chunks, symmetrise
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, adding_up, successive, wide_enough
 from postprocess.downward.batch import Pass
 from postprocess.downward.level import above_origin, downward_level, only_below, origin_of
@@ -56,7 +56,7 @@ from postprocess.downward.simulated_margins import (
 )
 from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances
-from postprocess.linear.information import Information, rank_and_scale
+from postprocess.linear.information import Information, factors_off
 from postprocess.linear.upward import (
     CHUNK_CELLS,
     ChildrenSum,
@@ -260,21 +260,12 @@ def summarised(at_cut: LevelEstimate) -> LevelEstimate:
 
 
 def factors_of(info: Information) -> FloatArray:
-    """C with C C' = H off the known and the unmeasured directions, and 0 on these: `(n_classes, n_blocks, a, a)`.
-
-    Raises:
-        numpy.linalg.LinAlgError: never for a precision of the upward pass; a defect.
-    """
+    """C with C C' = H off the known and the unmeasured directions, and 0 on these: `(n_classes, n_blocks, a, a)`."""
     out, unmeasured = np.empty_like(info.precision), np.broadcast_to(info.unmeasured, info.known.shape)
     for rows in chunks(len(out), out[0].size):
         excluded = info.known[rows] + unmeasured[rows]
         kept = np.eye(excluded.shape[-1]) - excluded
-        precision = kept @ info.precision[rows] @ kept
-        rank, scale = rank_and_scale(kept, precision)
-        nothing = (rank < 0.5) | (scale <= 0)
-        scale = np.where(nothing, 1.0, scale)
-        factor = np.linalg.cholesky(symmetrise(np.where(nothing, 0.0, precision) / scale + excluded + nothing * kept))
-        out[rows] = np.where(nothing, 0.0, kept @ factor * np.sqrt(scale))
+        out[rows] = factors_off(kept @ info.precision[rows] @ kept, excluded)
     return out
 
 

@@ -219,7 +219,6 @@ def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
     children = [child.children for child in estimates if child.children is not None]
     return LevelEstimate(
         classes=np.concatenate([estimate.classes + first for estimate, first in zip(estimates, offsets, strict=True)]),
-        own=estimates[0].own,
         info=info,
         fixed=_joined_fixed(estimates),
         children=ChildrenSum(
