@@ -11,21 +11,32 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import Results
-from pipeline.estimation.measurement_files import MeasurementSource, PartTask, SourceFiles
+from pipeline.estimation.measurement_files import (
+    Form,
+    MeasurementSource,
+    PartTask,
+    SourceFiles,
+    by_number,
+    checked,
+    numbered,
+    require,
+)
 from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import (
+    CHILDREN,
+    INFORMATION,
     Computed,
     Estimation,
     SumsEstimation,
-    below_arrays,
-    below_result,
+    check_counts,
+    check_report,
     is_by_sums,
     packed_level,
     packed_top,
-    top_result,
     unpacked_level,
     unpacked_top,
 )
@@ -267,7 +278,7 @@ class SubtreeEstimation(Estimation):
         flags = self.computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
         part, files, basis = self.computed.part(number)
-        part = self.known.of_part(part, self.cut.level, rows)
+        part = self.known.put(part, range(self.cut.level, self.job.spine.n_levels), rows)
         return BelowTask(number, part, files, basis, counts[first:last], checked, self.computed.passes)
 
     def close(self) -> None:
@@ -306,7 +317,22 @@ class TopTask(PartTask):
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        return top_result(arrays, self.part, self.basis)
+        n, n_cells = len(self.part.spine.levels[0]), int(np.prod(self.part.shape))
+        blocks = (self.basis.n_blocks, self.basis.n_asymmetric, self.basis.n_asymmetric)
+        form: Form = {"classes": (np.int64, (n,))}
+        form |= {f"info_{name}": (np.float64, (None, *blocks)) for name in INFORMATION}
+        if "fixed" in arrays:
+            form["fixed"] = (np.float64, (n, n_cells))
+        if "children_mean" in arrays:
+            form |= {f"children_{name}": (np.float64, (n, n_cells)) for name in CHILDREN}
+            form["children_precision"] = (np.float64, (None, *blocks))
+        classes = np.asarray(checked(arrays, form)["classes"], dtype=np.int64)
+        n_classes = int(classes.max(initial=-1)) + 1
+        require(bool((classes >= 0).all()) and n_classes <= n, "classes")
+        for name, (_, shape) in form.items():
+            require(bool(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all()), name)
+            require(shape[0] is not None or len(arrays[name]) == n_classes, name)
+        return unpacked_top(arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,11 +351,19 @@ class BelowTask(PartTask):
 
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return below_arrays(result)
+        return numbered(map(packed_level, result))
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        return below_result(arrays, self.part)
+        levels, results = self.part.spine.levels[1:], []
+        names = {"counts.data", "counts.indices", "counts.indptr", "counts.shape", "report"}
+        for level, own in zip(levels, by_number(arrays, len(levels)), strict=True):
+            for name in sorted(own.keys() ^ names):
+                require(False, name)
+            check_counts(own, len(level), int(np.prod(self.part.shape)))
+            check_report(own["report"])
+            results.append(unpacked_level(own))
+        return results
 
 
 def estimate_top(task: TopTask) -> LevelEstimate:

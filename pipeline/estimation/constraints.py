@@ -366,32 +366,37 @@ class Known:
             problem = one.stated(problem)
         return problem
 
-    def at_level(self, problem: Problem, level: int) -> Problem:
-        """The problem of the whole spine, or of its upper levels, with what is known of one of its levels.
-
-        Raises:
-            ReleaseError: a released histogram that it needs is not there.
-        """
-        return _with_known(problem, self.knowledge, _whole(problem), {level})
-
-    def simulated(self, problem: Problem) -> Problem:
-        """The problem of the whole spine with what a simulated run knows of all its levels."""
-        knowledge = tuple(one for one in self.knowledge if one.simulated)
-        return _with_known(problem, knowledge, _whole(problem), range(problem.spine.n_levels))
-
-    def of_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
-        """A part's problem with what is known of its levels.
+    def put(
+        self, problem: Problem, bounded: Collection[int], rows: Sequence[slice] = (), *, simulated: bool = False
+    ) -> Problem:
+        """A problem with what is expected of each of its levels, and the bounds of some of them.
 
         Args:
-            part: of the universe, from level `first` of the spine on.
-            first: its first level.
-            rows: per level of it, its geounits.
+            problem: of the whole spine, of its upper levels, or of a part of it.
+            bounded: levels of the spine.
+            rows: of a part, per level, its geounits.
+            simulated: with what simulated runs know, alone.
 
         Raises:
             ReleaseError: a released histogram that it needs is not there.
         """
-        places = list(enumerate(rows, start=first))
-        return _with_known(part, self.knowledge, places, [level for level, _ in places])
+        knowledge = [one for one in self.knowledge if one.simulated or not simulated]
+        own = rows or (slice(None),) * problem.spine.n_levels
+        places = list(enumerate(own, start=problem.first_level))
+        bounds = tuple(
+            tuple(bound for one in knowledge for bound in one.bounds(*place)) if place[0] in bounded else ()
+            for place in places
+        )
+        implied = tuple(
+            of_level for place in places for one in knowledge if (of_level := one.implied(*place)) is not None
+        )
+        shares = tuple(tuple(shared for one in knowledge for shared in one.shares(*place)) for place in places)
+        return replace(
+            problem,
+            joined=bounds if any(bounds) else problem.joined,
+            implied=implied or problem.implied,
+            shares=shares if any(shares) else problem.shares,
+        )
 
     def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:
         """See `Knowledge.at_top`."""
@@ -417,32 +422,3 @@ class Known:
         for one in self.knowledge:
             rule = one.intervals(rule, standard, table, level)
         return rule
-
-
-def _whole(problem: Problem) -> list[tuple[int, slice]]:
-    return [(level, slice(None)) for level in range(problem.spine.n_levels)]
-
-
-def _with_known(
-    problem: Problem, knowledge: Sequence[Knowledge], places: Sequence[tuple[int, slice]], bounded: Collection[int]
-) -> Problem:
-    """A problem with what is expected of each of its levels, and the bounds of some of them.
-
-    Args:
-        places: per level of the problem, which level of the spine it is, and which of its geounits.
-        bounded: levels of the spine.
-    """
-    bounds = tuple(
-        tuple(bound for one in knowledge for bound in one.bounds(level, rows)) if level in bounded else ()
-        for level, rows in places
-    )
-    implied = tuple(
-        of_level for level, rows in places for one in knowledge if (of_level := one.implied(level, rows)) is not None
-    )
-    shares = tuple(tuple(shared for one in knowledge for shared in one.shares(level, rows)) for level, rows in places)
-    return replace(
-        problem,
-        joined=bounds if any(bounds) else problem.joined,
-        implied=implied or problem.implied,
-        shares=shares if any(shares) else problem.shares,
-    )

@@ -38,7 +38,6 @@ from postprocess.linear.covariances import (
     covariances,
     expected_errors,
     geounit_classes,
-    of_leaves,
     of_level,
 )
 from postprocess.linear.information import fixed_answers
@@ -186,15 +185,6 @@ class Expectation:
         """The expected errors of a query at a level, by the covariances of every level."""
         number = self.spine.index_of(level)
         return expected_errors(self.basis, self.classes[number], planned[number], query)
-
-    def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
-        """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""
-        return of_level(self.classes[level], planned[level]).of_answers(self.basis, marginal)
-
-    def area_variances(self, planned: Sequence[LevelCovariances], leaves: BoolArray, marginal: Marginal) -> FloatArray:
-        """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
-        found = of_leaves(self.spine, self.classes, planned, leaves.astype(np.float64))
-        return found.of_answers(self.basis, marginal)[0]
 
     def exact(self, level: int, marginal: Marginal) -> tuple[BoolArray, IntArray]:
         """Which answers zeros and invariants fix, `(n_classes, size)`, and the class of each geounit of a level."""

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import AroundEstimates
 from pipeline.estimation.constraints import IntervalRule
+from pipeline.estimation.measurement_files import checked, require
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.subtree_answers import LinearParts
 from pipeline.execution.batches import run_kept
 from pipeline.execution.threads import give_memory_back
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.draw import by_level, everywhere, kinds_of
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
@@ -419,20 +419,12 @@ class Simulation:
     def result_of(self, arrays: Arrays) -> list[ErrorCounts]:
         """Its errors again; WorkerError where the arrays are not those of errors."""
         expected = packed_errors(list(self.run.nothing))
-        wrong = arrays.keys() ^ expected.keys() or {
-            name
-            for name, array in arrays.items()
-            if (array.dtype.kind, array.ndim) != (expected[name].dtype.kind, expected[name].ndim)
-        }
-        if not wrong:
-            try:
-                result = unpacked_errors(arrays)
-                expectations = zip(result, self.run.nothing, self.run.tables, strict=True)
-                if all(self._alike(errors, empty, table) for errors, empty, table in expectations):
-                    return result
-            except (ValueError, IndexError, KeyError, TypeError):
-                pass
-        raise foreign_arrays("simulated errors")
+        checked(arrays, {name: (array.dtype.type, (None,) * array.ndim) for name, array in expected.items()})
+        require(int(arrays["tables"]) == len(self.run.nothing), "tables")
+        result = unpacked_errors(arrays)
+        for errors, empty, table in zip(result, self.run.nothing, self.run.tables, strict=True):
+            require(self._alike(errors, empty, table), table.name)
+        return result
 
     def _alike(self, errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
         """Whether counts of errors have the form of those of their table."""

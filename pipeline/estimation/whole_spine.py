@@ -15,10 +15,9 @@ Only the levels at which the detail is measured have arrays over cells, one of a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from functools import cached_property, partial
-from typing import Self
 from weakref import proxy
 
 import numpy as np
@@ -27,12 +26,11 @@ from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.estimation.constraints import Known, Results, released_histogram
-from pipeline.estimation.measurement_files import Form, SourceFiles, by_number, checked, numbered, require
+from pipeline.estimation.measurement_files import SourceFiles, require
 from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
@@ -120,8 +118,9 @@ def _computed_at_once(job: Job, universe: str) -> Results:
     return Computed(job, next(one for one in job.universes if one.name == universe))
 
 
-_INFORMATION = ("precision", "known", "unmeasured", "covariance")
-_CHILDREN = ("mean", "precision", "term")
+#: The arrays of `Information` and of `ChildrenSum`.
+INFORMATION = ("precision", "known", "unmeasured", "covariance")
+CHILDREN = ("mean", "precision", "term")
 #: Of the longest report of a solver, in bytes.
 _LONGEST_REPORT = 10_000
 
@@ -140,11 +139,11 @@ def unpacked_level(arrays: Arrays) -> tuple[sp.csr_array, SolverReport]:
 def packed_top(estimate: LevelEstimate) -> Arrays:
     """The estimate of a part's geounits at the cut."""
     arrays: dict[str, np.ndarray] = {"classes": estimate.classes}
-    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
+    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in INFORMATION}
     if estimate.fixed is not None:
         arrays["fixed"] = estimate.fixed
     if estimate.children is not None:
-        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
+        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in CHILDREN}
     return arrays
 
 
@@ -152,10 +151,10 @@ def unpacked_top(arrays: Arrays) -> LevelEstimate:
     """What `packed_top` packed."""
     children = None
     if "children_mean" in arrays:
-        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
+        children = ChildrenSum(*(arrays[f"children_{name}"] for name in CHILDREN))
     return LevelEstimate(
         classes=arrays["classes"],
-        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in _INFORMATION)),
+        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in INFORMATION)),
         fixed=arrays.get("fixed"),
         children=children,
     )
@@ -178,54 +177,8 @@ def _text(content: object) -> np.ndarray:
     return np.frombuffer(json.dumps(content, sort_keys=True).encode(), dtype=np.uint8)
 
 
-def top_result(arrays: Arrays, part: Problem, basis: Basis) -> LevelEstimate:
-    """What `packed_top` packed on another machine.
-
-    Raises:
-        WorkerError: an array is missing, too many, or has another type or shape than the part's estimate has.
-    """
-    n, n_cells = len(part.spine.levels[0]), int(np.prod(part.shape))
-    blocks = (basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric)
-    form: Form = {"classes": (np.int64, (n,))}
-    form |= {f"info_{name}": (np.float64, (None, *blocks)) for name in _INFORMATION}
-    if "fixed" in arrays:
-        form["fixed"] = (np.float64, (n, n_cells))
-    if "children_mean" in arrays:
-        form |= {f"children_{name}": (np.float64, (n, n_cells)) for name in _CHILDREN}
-        form["children_precision"] = (np.float64, (None, *blocks))
-    checked(arrays, form)
-    classes = np.asarray(arrays["classes"], dtype=np.int64)
-    n_classes = int(classes.max(initial=-1)) + 1
-    require(bool((classes >= 0).all()) and n_classes <= n, "classes")
-    for name, (_, shape) in form.items():
-        require(bool(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all()), name)
-        require(shape[0] is not None or len(arrays[name]) == n_classes, name)
-    return unpacked_top(arrays)
-
-
-def below_arrays(levels: Sequence[tuple[sp.csr_array, SolverReport]]) -> Arrays:
-    """Histograms and reports of the levels below the cut, as arrays."""
-    return numbered(map(packed_level, levels))
-
-
-def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, SolverReport]]:
-    """What `below_arrays` made.
-
-    Raises:
-        WorkerError: an array is missing, too many, or is not that of non-negative whole numbers of the part's cells.
-    """
-    n_cells, levels, results = int(np.prod(part.shape)), part.spine.levels[1:], []
-    names = {"counts.data", "counts.indices", "counts.indptr", "counts.shape", "report"}
-    for level, own in zip(levels, by_number(arrays, len(levels)), strict=True):
-        for name in sorted(own.keys() ^ names):
-            raise foreign_arrays(name)
-        _check_counts(own, len(level), n_cells)
-        _check_report(own["report"])
-        results.append(unpacked_level(own))
-    return results
-
-
-def _check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
+def check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
+    """Raises WorkerError where these are no histograms `(n, n_cells)` of non-negative whole numbers."""
     shape = arrays["counts.shape"]
     require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
     data, indices, starts = (arrays[f"counts.{name}"] for name in ("data", "indices", "indptr"))
@@ -239,22 +192,16 @@ def _check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: in
     require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
 
 
-def _check_report(array: NDArray[np.generic]) -> None:
+def check_report(array: NDArray[np.generic]) -> None:
+    """Raises WorkerError where this is no report of solvers."""
     require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
     try:
         content = json.loads(array.tobytes())
     except ValueError:
         content = None
-    numbers: dict[str, Callable[[object], bool]] = {
-        "families": _is_whole,
-        "iterations": _is_whole,
-        "checked": _is_whole,
-        "primal": _is_number,
-        "dual": _is_number,
-        "largest_difference": _is_number,
-        "by_solver": _is_counted,
-    }
-    right = isinstance(content, dict) and content.keys() == {field.name for field in fields(SolverReport)}
+    kinds = {"int": _is_whole, "float": _is_number, "Mapping[str, int]": _is_counted}
+    numbers = {field.name: kinds[str(field.type)] for field in fields(SolverReport)}
+    right = isinstance(content, dict) and content.keys() == numbers.keys()
     require(right and all(numbers[name](value) for name, value in content.items()), "report")
 
 
@@ -278,8 +225,7 @@ def batch_name(task: LevelTask) -> str:
 class Estimation:
     """The estimation of one universe from public files.
 
-    Intermediate results are kept for later steps until the estimation is closed: use it as a context manager around all
-    steps of its universe.
+    Intermediate results are kept for later steps until the estimation is closed, or freed where a step failed.
 
     Args:
         job: the run.
@@ -312,7 +258,7 @@ class Estimation:
     @property
     def simulated(self) -> Problem:
         """The stated problem with what its simulated runs know."""
-        return self.known.simulated(self.stated)
+        return self.known.put(self.stated, range(self.stated.spine.n_levels), simulated=True)
 
     def steps(self) -> list[Step]:
         """The steps that write the histograms of all levels."""
@@ -346,7 +292,7 @@ class Estimation:
         problem, estimates = self.computed.combined()
         above = self.released(level - 1) if level else None
         counts, report = downward_level(
-            with_positive(self.known.at_level(problem, level), self.job, self.universe, level, above),
+            with_positive(self.known.put(problem, {level}), self.job, self.universe, level, above),
             self.basis,
             level,
             estimates[level],
@@ -393,15 +339,6 @@ class Estimation:
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""
         self.free()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.free()
 
     def linear(self) -> Computed:
         """The results that linear estimates start from: those of the full estimator."""

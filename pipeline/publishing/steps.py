@@ -170,7 +170,10 @@ class _Alone:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.margins.close()
-        self._estimation.__exit__(kind, error, traceback)
+        if error is None:
+            self._estimation.close()
+        else:
+            self._estimation.free()
 
     def linear(self) -> list[Step]:
         """Unbiased estimates and draws."""
