@@ -10,10 +10,10 @@ distances r - u of all numbers of a table that are of like size (`postprocess.do
 
 Which numbers have such intervals follows from the spec, or from the release:
 
-- all that are sums of more than `MOST` answers of every query that is measured (`is_long`);
-- else, of tables of wide schemas, or where no query of few answers is measured (`is_compared`), those that are not
-  small, if the large ones of the level are moved (`postprocess.downward.moved`). The small numbers of such a table
-  keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
+- all that are sums of more than `MOST` answers of every query that is measured (`MeasuredSums.are_long`);
+- else, of tables of wide schemas, or where no query of few answers is measured (`MeasuredSums.are_compared`), those
+  that are not small, if the large ones of the level are moved (`postprocess.downward.moved`). The small numbers of such
+  a table keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
   (`SmallNumbers`). If they are not, those of simulated runs are right, and hold no more than they should by what all
   cells of the table show together, where those that are about as frequent are too few.
 
@@ -23,6 +23,7 @@ Numbers of which too few are alike to learn from have the interval around u, mad
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -51,50 +52,51 @@ MOST = 64
 WIDE = 2048
 
 
-def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
-    """The queries that estimates are made of: measured at a level, or, with the full estimator, below it."""
-    levels = universe.level_names[level : None if estimator == "full" else level + 1]
-    draws = everywhere(universe.draws())
-    return [universe.source.measured(draw.query) for draw in draws if draw.own and draw.level in levels]
+@dataclass(frozen=True, eq=False)
+class MeasuredSums:
+    """Of how many measured answers the numbers of a universe are sums.
 
+    With the full estimator, what is measured below a level counts as well.
 
-def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
-    """Measured answers that each number of a query at a level is the sum of, at most; 0 where it is no such sum.
-
-    Args:
+    Attributes:
         universe: whose strategy.
         estimator: "full" or "topdown".
-        query: whose numbers.
-        level: number of the level; with the full estimator, what is measured below it counts as well.
     """
-    measured = _measured(universe, estimator, level)
-    return min((n for own in measured if (n := answers_within(own, query))), default=0)
 
+    universe: Universe
+    estimator: str
 
-def _has_estimates(universe: Universe) -> bool:
-    return universe.source.sums_without_bias and not universe.measure.signed and universe.together is None
+    def queries(self, level: int) -> list[Marginal]:
+        """The queries that estimates of a level are made of."""
+        levels = self.universe.level_names[level : None if self.estimator == "full" else level + 1]
+        draws = everywhere(self.universe.draws())
+        return [self.universe.source.measured(draw.query) for draw in draws if draw.own and draw.level in levels]
 
+    def within(self, query: Marginal, level: int) -> int:
+        """Measured answers that each number of a query is the sum of, at most; 0 where it is no such sum."""
+        return min((n for own in self.queries(level) if (n := answers_within(own, query))), default=0)
 
-def is_long(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether all numbers of a query at a level have their intervals around unbiased estimates."""
-    return _has_estimates(universe) and measured_within(universe, estimator, query, level) > MOST
+    @property
+    def _have_estimates(self) -> bool:
+        universe = self.universe
+        return universe.source.sums_without_bias and not universe.measure.signed and universe.together is None
 
+    def are_long(self, query: Marginal, level: int) -> bool:
+        """Whether all numbers of a query at a level have their intervals around unbiased estimates."""
+        return self._have_estimates and self.within(query, level) > MOST
 
-def is_compared(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether the large numbers of a query at a level are compared with unbiased estimates, for they may be far off.
+    def are_compared(self, query: Marginal, level: int) -> bool:
+        """Whether the large numbers of a query are compared with unbiased estimates, for they may be far off.
 
-    These are the numbers of wide schemas, and of levels of which no query of few answers is measured.
-    """
-    if not _has_estimates(universe) or not 0 < measured_within(universe, estimator, query, level) <= MOST:
-        return False
-    none_of_few = all(own.size > MOST for own in _measured(universe, estimator, level))
-    return universe.schema.n_cells > WIDE or none_of_few
+        These are the numbers of wide schemas, and of levels of which no query of few answers is measured.
+        """
+        if not self._have_estimates or not 0 < self.within(query, level) <= MOST:
+            return False
+        return self.universe.schema.n_cells > WIDE or all(own.size > MOST for own in self.queries(level))
 
-
-def is_spread(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether each number of a query at a level is the sum of many answers of one that is measured, at least."""
-    measured = _measured(universe, estimator, level)
-    return any(answers_within(own, query) > MOST for own in measured)
+    def are_spread(self, query: Marginal, level: int) -> bool:
+        """Whether each number of a query is the sum of many answers of one that is measured, at least."""
+        return any(answers_within(own, query) > MOST for own in self.queries(level))
 
 
 class AroundEstimates:
@@ -106,6 +108,7 @@ class AroundEstimates:
 
     def __init__(self, estimation: Estimation) -> None:
         self._estimation = estimation
+        self._sums = MeasuredSums(estimation.universe, estimation.stated.estimator)
         self._learned: dict[tuple[MarginalKey, int], tuple[MovedErrors | None, SmallNumbers | None]] = {}
         self._last: tuple[int, sp.csr_array] | None = None
 
@@ -119,8 +122,8 @@ class AroundEstimates:
             level: of the spine.
         """
         place = (table.query, level)
-        long = self._is(is_long, *place)
-        if not long and not self._is(is_compared, *place):
+        long = self._sums.are_long(*place)
+        if not long and not self._sums.are_compared(*place):
             return rule
         key = table.query.key, level
         if key not in self._learned:
@@ -133,9 +136,6 @@ class AroundEstimates:
         return around_estimates(
             rule, partial(self._estimates.of, level, table.query), self._taken(*place), errors, small
         )
-
-    def _is(self, what: Callable[[Universe, str, Marginal, int], bool], query: Marginal, level: int) -> bool:
-        return what(self._estimation.universe, self._estimation.stated.estimator, query, level)
 
     def _learn(
         self, rule: IntervalRule, query: Marginal, level: int, *, long: bool
@@ -153,7 +153,7 @@ class AroundEstimates:
             seen += Distances.of(*known, shares(rows))
         if long:
             return MovedErrors.of(seen), None
-        are_moved, spread = large.are_of_moved, self._is(is_spread, query, level)
+        are_moved, spread = large.are_of_moved, self._sums.are_spread(query, level)
         of_small = SmallNumbers.of(small, large_moved=are_moved, spread=spread)
         return MovedErrors.of(seen) if are_moved else None, of_small
 
@@ -179,7 +179,7 @@ class AroundEstimates:
         found: list[dict[MarginalKey, Marginal]] = [{} for _ in self._estimation.job.spine.levels]
         for level in range(len(found)):
             for query in (table.query for table in self._tables(level)):
-                if self._is(is_long, query, level) or self._is(is_compared, query, level):
+                if self._sums.are_long(query, level) or self._sums.are_compared(query, level):
                     for above in found[: level + 1]:
                         above[query.key] = query
         return found

@@ -6,7 +6,7 @@ them. Where the spine is cut, the levels down to the cut are drawn here, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,8 +37,9 @@ from postprocess.linear.draws import (
     persons,
     within_families,
 )
-from postprocess.linear.upward import upward_pass
+from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.marginal import Marginal
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,33 @@ class DrawnSpine:
     variances: tuple[AnswerVariances, ...]
     tables: tuple[DrawnTable, ...]
     first_level: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        basis: Basis,
+        upward: Sequence[LevelEstimate],
+        tables: tuple[DrawnTable, ...],
+        n_levels: int,
+        found: Iterable[LevelVariances],
+        below: Sequence[Marginal] = (),
+    ) -> DrawnSpine:
+        """The first `n_levels` of a problem; of a part those below its top, which is drawn before.
+
+        Args:
+            problem, basis: of what is drawn, and of the whole release.
+            upward: the upward pass.
+            tables: that are published.
+            n_levels: how many.
+            found: the covariances of the levels that are drawn, and maybe of others after these.
+            below: queries that are published of levels below the problem's.
+        """
+        first = problem.first_level
+        drawn = zip(range(int(first > 0), n_levels), found, strict=False)
+        variances = tuple(one.of_queries(basis, followed_at(tables, first + level)) for level, one in drawn)
+        queries = [asked_at(tables, first + level) for level in range(n_levels)]
+        return cls(problem.spine, basis, drawn_levels(problem, basis, upward, queries, below), variances, tables, first)
 
     def steps(
         self, normals: PublicNormals, top: FloatArray | None = None, above: Steps | None = None
@@ -240,13 +268,8 @@ class Draws:
         """Draw the levels that are held at once, of which `lowest` is the lowest with a table."""
         job, tables = self.estimation.job, self.tables
         problem, upward = computed.combined()
-        variances = tuple(
-            found.of_queries(computed.basis, followed_at(tables, level))
-            for level, found in zip(range(lowest + 1), variances_of(problem, upward), strict=False)
-        )
-        queries = [asked_at(tables, level) for level in range(lowest + 1)]
-        levels = drawn_levels(problem, computed.basis, upward, queries)
-        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        found = variances_of(problem, upward)
+        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, lowest + 1, found)
         tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
         results = run_kept(
             job.workers, job.batches, self.step, run_draw, tasks,
@@ -264,18 +287,14 @@ class Draws:
         step = f"{self.step} {cut.name}"
         problem, upward = computed.combined()
         found = list(variances_of(problem, upward))
-        variances = tuple(one.of_queries(computed.basis, followed_at(tables, i)) for i, one in enumerate(found))
-        top = found[-1]
         below = tuple(query for level in range(cut.level + 1, job.spine.n_levels) for query in asked_at(tables, level))
-        queries = [asked_at(tables, level) for level in range(cut.level + 1)]
-        levels = drawn_levels(problem, computed.basis, upward, queries, below)
-        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, cut.level + 1, found, below)
         unknown = {
-            number: known_answers(variances[cut.level], table.marginal)[1]
+            number: known_answers(drawn.variances[cut.level], table.marginal)[1]
             for number, table in enumerate(tables)
             if table.levels[-1] > cut.level
         }
-        at_once = max(1, MOST_AT_CUT // (levels[-1].numbers * len(levels[-1].classes)))
+        at_once = max(1, MOST_AT_CUT // (drawn.levels[-1].numbers * len(drawn.levels[-1].classes)))
         with ExitStack() as stack:
             sinks = self._sinks(stack)
             for first in range(0, self.count, at_once):
@@ -285,7 +304,7 @@ class Draws:
                     arrays, at_cut = self._above(drawn, number, cut.level)
                     tops.append(at_cut)
                     job.batches.put(step, f"{number}", arrays)
-                self._draw_parts(computed, step, top, unknown, tops)
+                self._draw_parts(computed, step, found[-1], unknown, tops)
                 for number in numbers:
                     self._write_parts(computed, step, sinks, number)
             job.batches.forget(step)
@@ -426,20 +445,15 @@ def draw_below(task: DrawBelowTask) -> list[Arrays]:
     upward = upward_pass(problem, task.basis)
     cut = problem.first_level
     n_levels = 1 + max(table.levels[-1] for table in task.tables) - cut
-    queries = [asked_at(task.tables, cut + level) for level in range(n_levels)]
-    variances = tuple(
-        found.of_queries(task.basis, followed_at(task.tables, cut + level))
-        for level, found in zip(range(1, n_levels), variances_of(problem, upward, task.top), strict=False)
-    )
-    levels = drawn_levels(problem, task.basis, upward, queries)
-    drawn = DrawnSpine(problem.spine, task.basis, levels, variances, task.tables, cut)
+    found = variances_of(problem, upward, task.top)
+    drawn = DrawnSpine.of(problem, task.basis, upward, task.tables, n_levels, found)
     rows = tuple(problem.first_row(level) for level in range(n_levels))
     out: list[Arrays] = []
     for top in task.tops:
         above: Steps = {number: (steps, task.unknown[number]) for number, steps in top.steps.items()}
         normals = replace(top.normals, first_level=cut, first_rows=rows)
         arrays: dict[str, IntArray] = {}
-        for level, found, _ in drawn.steps(normals, top.histograms, above):
-            arrays |= drawn.published(level, found)
+        for level, answers, _ in drawn.steps(normals, top.histograms, above):
+            arrays |= drawn.published(level, answers)
         out.append(arrays)
     return out

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.estimation.around_estimates import is_long, measured_within
+from pipeline.estimation.around_estimates import MeasuredSums
 from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.problem import invariants_of, sizes_in, unmeasured_problem
 from pipeline.model.draw import Draw, Noise, by_level, everywhere
@@ -324,11 +324,11 @@ def _levels_with_intervals(table: Table, universe: Universe, links: Sequence[Lin
 
 def _of_long_sums(table: Table, universe: Universe, spine: Spine, estimator: str) -> list[str]:
     """A sentence where the numbers of a table are sums of many measured answers, with what they are the sums of."""
-    places = [spine.index_of(level) for level in table.levels]
+    sums, places = MeasuredSums(universe, estimator), [spine.index_of(level) for level in table.levels]
     within = {
-        spine.level_names[place]: measured_within(universe, estimator, table.query, place)
+        spine.level_names[place]: sums.within(table.query, place)
         for place in places
-        if is_long(universe, estimator, table.query, place)
+        if sums.are_long(table.query, place)
     }
     if not within:
         return []

@@ -184,15 +184,15 @@ class TableVariances:
         parts = [variances.largest() for _, variances in self.stretches(level)]
         return AnswerVariances.joined(parts).largest()
 
-    def of_rows(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
-        """Variances that hold some geounits' own, and which rows of them these are."""
+    def of_rows(self, level: int, rows: slice) -> AnswerVariances:
+        """The variances of some geounits, and classes of others."""
         if self._cut is None or level <= self._cut.level:
-            return self._held[0][level], rows
+            return self._held[0][level].with_rows(rows)
         own = [self._below.rows(level, number) for number in range(len(self._cut.parts))]
         numbers = [n for n, part in enumerate(own) if part.start < rows.stop and rows.start < part.stop]
         first = own[numbers[0]].start
         joined = AnswerVariances.joined([self._of_part(level, number) for number in numbers])
-        return joined, slice(rows.start - first, rows.stop - first)
+        return joined.with_rows(slice(rows.start - first, rows.stop - first))
 
     def of_groups(self, level: int, groups: Sequence[IntArray]) -> list[AnswerVariances]:
         """The variances of several groups of geounits, whose rows increase, with the scale of the level."""
@@ -449,7 +449,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._of_rows: tuple[tuple[int, slice], tuple[AnswerVariances, slice]] | None = None
+        self._of_rows: tuple[tuple[int, slice], AnswerVariances] | None = None
         self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
         self._repeated: dict[tuple[str, int], IntervalRule] = {}
 
@@ -584,8 +584,7 @@ class Margins:
         """
         if self._of_rows is None or self._of_rows[0] != (level, rows):
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
-        variances, own = self._of_rows[1]
-        return variances.standard_errors(query)[variances.classes[own]]
+        return self._of_rows[1].standard_errors(query)[self._of_rows[1].classes]
 
     def _of_runs(self, table: PublishedTable) -> IntervalRule:
         """The intervals of a table by the errors of simulated runs, for those who know nothing else."""

@@ -108,8 +108,7 @@ class Unbiased:
         for rows, best in chunks:
             if estimates is not None:
                 estimates[rows] = best
-            own = AnswerVariances(variances.classes[rows], variances.by_query)
-            yield rows, LinearLevel(own, tuple(query.answer(best) for query in queries))
+            yield rows, LinearLevel(variances.with_rows(rows), tuple(query.answer(best) for query in queries))
             self.estimation.job.progress.advance(len(best))
 
     def _write(self, level: int, parts: Iterator[tuple[slice, LinearLevel]]) -> None:

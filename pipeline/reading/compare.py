@@ -317,29 +317,21 @@ def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableCompar
     compared: list[TableComparison] = []
     missing: list[Message] = []
     levels = {table.name: table.levels for table in second.universe.tables}
-    for table in first.universe.tables:
-        for level in table.levels:
-            if level not in levels.get(table.name, ()):
-                missing.append(
-                    message("{table} at {level} is in the first only", table=_named(first, table.name), level=level)
-                )
-                continue
-            left, right = (Release(one).table(table.name, level) for one in (first, second))
-            labels = [name for name in left.columns if is_count(name)]
-            if labels != [name for name in right.columns if is_count(name)]:
-                missing.append(
-                    message(
-                        "{table} at {level} has other columns in the two", table=_named(first, table.name), level=level
-                    )
-                )
-            elif not len(left.index.intersection(right.index)):
-                missing.append(
-                    message("{table} at {level} has no geounit in common", table=_named(first, table.name), level=level)
-                )
-            else:
-                names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
-                place = (first.universe.name, table.name, level)
-                compared.append(_compared(place, left, right, labels, same, names))
+    for table, level in [(one, level) for one in first.universe.tables for level in one.levels]:
+        where = {"table": _named(first, table.name), "level": level}
+        if level not in levels.get(table.name, ()):
+            missing.append(message("{table} at {level} is in the first only", **where))
+            continue
+        left, right = (Release(one).table(table.name, level) for one in (first, second))
+        labels = [name for name in left.columns if is_count(name)]
+        if labels != [name for name in right.columns if is_count(name)]:
+            missing.append(message("{table} at {level} has other columns in the two", **where))
+        elif not len(left.index.intersection(right.index)):
+            missing.append(message("{table} at {level} has no geounit in common", **where))
+        else:
+            names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
+            place = (first.universe.name, table.name, level)
+            compared.append(_compared(place, left, right, labels, same, names))
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]

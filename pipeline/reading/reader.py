@@ -29,7 +29,7 @@ from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.margins import Groups, columns_of
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
-from pipeline.release.tables import read_table
+from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.arrays import BoolArray, Ends, IntArray
 
 if TYPE_CHECKING:
@@ -330,12 +330,15 @@ class Reader:
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
-                    readable = self.published.unchanged(path)
-                    published = read_table(readable, geocodes=self.spine.level(level).geocodes)
+                    published = self.read(path, level)
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new
         return (lows, highs), there
+
+    def read(self, path: Path, level: str) -> ReleasedTable:
+        """A published table of a level, after its file was compared with its hash; errors as of `open_reader`."""
+        return read_table(self.published.unchanged(path), geocodes=self.spine.level(level).geocodes)
 
     def _with_intervals(self, level: str) -> Iterator[tuple[Query, IntArray, Path]]:
         """Queries whose answers are published with intervals at a level: the file, and the column of each answer or -1.

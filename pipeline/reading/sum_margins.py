@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.estimation.around_estimates import is_compared, is_long
+from pipeline.estimation.around_estimates import MeasuredSums
 from pipeline.estimation.expectation import Expectation
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
@@ -84,17 +84,18 @@ class SumMargins:
         known: the interval is around it, made so much longer that it holds the released sum. Where there is none it is
         around the released sum; NaN where estimates that it should be around are too many to be computed.
         """
-        plan, marginal, reach = self._expectation, _marginal(groups), self.half_widths(where, groups)
+        sums = MeasuredSums(self._expectation.universe, self._expectation.estimator)
+        marginal, reach = _marginal(groups), self.half_widths(where, groups)
         centre, unbiased = np.asarray(counts, dtype=np.float64), self._unbiased
         if not isinstance(where, int):
             if unbiased is not None:
                 centre = np.rint(marginal.answer(unbiased[where > 0].sum(axis=0)[None]))
-        elif is_long(plan.universe, plan.estimator, marginal, where):
+        elif sums.are_long(marginal, where):
             if unbiased is None:
                 reach[reach > 0] = np.nan
             else:
                 centre = np.rint(self._estimates(marginal, where, unbiased))
-        elif unbiased is not None and is_compared(plan.universe, plan.estimator, marginal, where):
+        elif unbiased is not None and sums.are_compared(marginal, where):
             estimates, standard = self._estimates(marginal, where, unbiased), np.sqrt(self.variances(where, groups))
             standard[np.isnan(standard)] = np.inf
             if Squares.of(counts, estimates, standard, half_widths(standard)).are_of_moved:

@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -515,17 +516,6 @@ def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
     return sp.csr_array((counts.data[kept], counts.indices[kept], starts), shape=counts.shape)
 
 
-def _reported_anew(
-    query: MeasuredAnswers, released: sp.csr_array, rows: IntArray, replicate: int, reported: DrawReports
-) -> MeasuredAnswers:
-    """The query with the counts from new reports of the released answers."""
-    values = np.zeros((len(rows), query.marginal.size))
-    for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
-        answers = query.marginal.answer_csr(released[first:last])
-        values[first:last] = reported(replicate, int(rows[first]), answers)
-    return replace(query, values=values)
-
-
 def _excess(stretch: Stretch, key: int, tops: FloatArray | None = None) -> list[FloatArray]:
     """Per level, the members of open-ended households beyond the least; empty where nothing is measured of them.
 
@@ -566,18 +556,18 @@ def _measured_anew(
         if drawn and number == problem.spine.n_levels - 1:
             measured.append(())
             continue
-        rows, kinds = stretch.rows[number], problem.kinds_of(number)
+        rows, kinds, level = stretch.rows[number], problem.kinds_of(number), problem.first_level + number
+        reported = run.reported if level == run.leaves else None
         new = []
         for i, query in enumerate(queries):
-            if run.reported is not None and problem.first_level + number == run.leaves:
-                new.append(_reported_anew(query, stretch.released[number], rows, run.replicate, run.reported))
-                continue
-            size = query.marginal.size
-            values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
-            for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):
-                shape = (last - first, size)
-                noise = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
-                part = noise + query.marginal.answer_csr(stretch.released[number][first:last])
+            shape = (len(rows), query.marginal.size)
+            values: NDArray[Any] = np.zeros(shape, dtype=np.int16 if reported is None else np.float64)
+            for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
+                answers = query.marginal.answer_csr(stretch.released[number][first:last])
+                if reported is not None:
+                    values[first:last] = reported(run.replicate, int(rows[first]), answers)
+                    continue
+                part = answers + draw(run.replicate, level, i, int(rows[first]), answers.shape)
                 if query.marginal.answered:
                     part[:, ~query.marginal.asked] = 0
                 if kinds is not None:

@@ -146,6 +146,10 @@ class AnswerVariances:
         used, local = np.unique(self.classes[rows], return_inverse=True)
         return AnswerVariances(local, {key: values[used] for key, values in self.by_query.items()})
 
+    def with_rows(self, rows: slice) -> AnswerVariances:
+        """The same, with all classes kept."""
+        return AnswerVariances(self.classes[rows], self.by_query)
+
     @classmethod
     def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
         """The variances of successive geounits together."""
