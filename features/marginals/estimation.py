@@ -54,6 +54,11 @@ class CliqueEstimation(JointEstimation):
     amounts: tuple[Bins, ...]
     alike: bool
 
+    @cached_property
+    def left(self) -> set[str]:
+        """See `JointEstimation.left`."""
+        return set(self.universes)
+
     @property
     def seed(self) -> Seed:
         """The public seed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from pipeline.estimation.whole_spine import (
     unpacked_level,
     unpacked_top,
 )
+from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.execution.threads import give_memory_back
@@ -194,13 +195,15 @@ class ComputedBySubtree(Computed):
 
     def _estimated_tops(self) -> Iterator[Arrays]:
         """The estimate of each part's geounits at the cut, from its measurements."""
-        batches, numbers = self.job.batches, range(len(self.cut.parts))
-        missing = [number for number in numbers if not batches.has(self.step, str(number))]
-        tasks = (TopTask(number, *self.part(number)) for number in missing)
-        for number, estimate in zip(missing, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
-            batches.put(self.step, str(number), packed_top(estimate))
+        numbers = range(len(self.cut.parts))
+        parts = [([str(number)], partial(self._top_task, number)) for number in numbers]
+        workers, batches = self.job.workers, self.job.batches
+        run_missing(workers, batches, self.step, estimate_top, parts, lambda one: [packed_top(one)], self.part_done)
         for number in numbers:
             yield batches.needed(self.step, str(number))
+
+    def _top_task(self, number: int) -> TopTask:
+        return TopTask(number, *self.part(number))
 
 
 class SubtreeEstimation(Estimation):
@@ -242,17 +245,13 @@ class SubtreeEstimation(Estimation):
         """
         levels = self.job.spine.levels[self.cut.level + 1 :]
         counts = self.released(self.cut.level)
-        batches, step = self.job.batches, self._step_below
-        missing = [
-            number
+        parts = [
+            ([f"{level.name}-{number}" for level in levels], partial(self._below_task, number, counts))
             for number in range(len(self.cut.parts))
-            if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
         ]
-        tasks = (self._below_task(number, counts) for number in missing)
-        results = self.job.workers.run(estimate_below, tasks, self.computed.part_done)
-        for number, solved in zip(missing, results, strict=True):
-            for level, result in zip(levels, solved, strict=True):
-                batches.put(step, f"{level.name}-{number}", packed_level(result))
+        done = self.computed.part_done
+        packed, workers = partial(map, packed_level), self.job.workers
+        run_missing(workers, self.job.batches, self._step_below, estimate_below, parts, packed, done)
         self.computed.forget_values()
         notes: Notes = {}
         for level in levels:

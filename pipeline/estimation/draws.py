@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
 from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered
 from pipeline.estimation.whole_spine import Computed, Estimation
-from pipeline.execution.batches import run_kept
+from pipeline.execution.batches import run_kept, run_missing
 from pipeline.model.public_key import public_key
 from pipeline.model.universe import Table
 from pipeline.privacy.noise.streams import Stream
@@ -331,18 +332,19 @@ class Draws:
         tops: list[DrawnTop],
     ) -> None:
         """Draw below the cut, part by part; each draw of each part is kept."""
-        batches = self.estimation.job.batches
-        names = [[f"{one.normals.number}-{part}" for one in tops] for part in range(len(computed.cut.parts))]
-        tasks = []
-        for part, rows in enumerate(slice(*run) for run in computed.cut.parts):
-            if not all(batches.has(step, name) for name in names[part]):
-                own = {number: array[rows] for number, array in unknown.items()}
-                drawn = tuple(one.of_rows(rows) for one in tops)
-                tasks.append(DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn))
-        results = self.estimation.job.workers.run(draw_below, tasks, computed.part_done)
-        for task, found in zip(tasks, results, strict=True):
-            for name, arrays in zip(names[task.number], found, strict=True):
-                batches.put(step, name, arrays)
+
+        def task(part: int) -> DrawBelowTask:
+            rows = slice(*computed.cut.parts[part])
+            own = {number: array[rows] for number, array in unknown.items()}
+            drawn = tuple(one.of_rows(rows) for one in tops)
+            return DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn)
+
+        parts = [
+            ([f"{one.normals.number}-{part}" for one in tops], partial(task, part))
+            for part in range(len(computed.cut.parts))
+        ]
+        job = self.estimation.job
+        run_missing(job.workers, job.batches, step, draw_below, parts, iter, computed.part_done)
 
     def _write_parts(
         self,

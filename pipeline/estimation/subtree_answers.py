@@ -11,17 +11,28 @@ as a file until all tables are written, and what is held does not grow with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.estimation.constraints import Results
-from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered, require
+from pipeline.estimation.measurement_files import (
+    Form,
+    PartTask,
+    SourceFiles,
+    by_number,
+    checked,
+    numbered,
+    require,
+)
+from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers
+from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, FloatArray, IntArray
 from postprocess.linear.downward import (
     AnswerVariances,
@@ -148,17 +159,16 @@ class LinearParts:
 
     def compute(self, done: Callable[[PartTask], None] | None = None) -> None:
         """Compute what is not kept yet; calls `done` with each part that was."""
-        batches, cut = self._computed.job.batches, self._computed.cut
-        missing = [
-            number
-            for number in range(len(cut.parts))
-            if not all(batches.has(self._step, f"{level.name}-{number}") for level in self._levels)
+        parts = [
+            ([f"{level.name}-{number}" for level in self._levels], partial(self._task, number))
+            for number in range(len(self._computed.cut.parts))
         ]
-        tasks = (self._task(number) for number in missing)
-        found = self._computed.job.workers.run(linear_below, tasks, done)
-        for number, levels in zip(missing, found, strict=True):
-            for level, result, queries in zip(self._levels, levels, self._queries, strict=True):
-                batches.put(self._step, f"{level.name}-{number}", level_arrays(result, queries))
+
+        def packed(levels: Sequence[LinearLevel]) -> Iterator[Arrays]:
+            return map(level_arrays, levels, self._queries)
+
+        job = self._computed.job
+        run_missing(job.workers, job.batches, self._step, linear_below, parts, packed, done)
 
     def _task(self, number: int) -> LinearTask:
         rows = slice(*self._computed.cut.parts[number])
@@ -321,7 +331,8 @@ class KeptAnswers:
                         key: answers_of_subtrees(problem, basis, level, estimates[level], query, here)
                         for key, query in queries.items()
                     }
-                    self._keep(level, number, self._adjusted(level, rows, own))
+                    answers = [*self._adjusted(level, rows, own).values()]
+                    self._job.batches.put(self._step, f"{level}-{number}", _packed(answers))
         if any(self._queries[spine.n_levels :]):
             self._compute_below(spine.n_levels)
 
@@ -348,29 +359,23 @@ class KeptAnswers:
 
     def _compute_below(self, first: int) -> None:
         """The levels from `first` on, which are below a cut: of each part a piece."""
-        spine, batches = self._job.spine, self._job.batches
-        below = tuple(tuple(own.values()) for own in self._queries[first:])
+        below, levels = (
+            tuple(tuple(own.values()) for own in self._queries[first:]),
+            range(first, self._job.spine.n_levels),
+        )
         parts = self._computed.parts()
-        for level in range(first, spine.n_levels):
+        for level in levels:
             ends = np.cumsum([len(part.spine.levels[level - first + 1]) for _, part, _, _ in parts])
             self._starts[level] = [0, *ends.tolist()]
-        tasks = []
-        for number, part, files, basis in parts:
-            if not all(batches.has(self._step, f"{level}-{number}") for level in range(first, spine.n_levels)):
-                tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
-                above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
-                tasks.append(AnswersTask(number, part, files, basis, below, above))
-        for task, levels in zip(tasks, self._job.workers.run(estimate_answers, tasks), strict=True):
-            for level, queries, answers in zip(range(first, spine.n_levels), below, levels, strict=True):
-                self._keep(level, task.number, dict(zip((query.key for query in queries), answers, strict=True)))
 
-    def _keep(self, level: int, number: int, answers: Mapping[MarginalKey, Answers]) -> None:
-        arrays = {
-            f"{kind}{i}": array
-            for i, key in enumerate(self._queries[level])
-            for kind, array in zip(("values", "variances"), answers[key], strict=True)
-        }
-        self._job.batches.put(self._step, f"{level}-{number}", arrays)
+        def task(number: int, part: Problem, files: SourceFiles, basis: Basis) -> AnswersTask:
+            tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
+            above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
+            return AnswersTask(number, part, files, basis, below, above)
+
+        tasks = [([f"{level}-{part[0]}" for level in levels], partial(task, *part)) for part in parts]
+        packed = partial(map, _packed)
+        run_missing(self._job.workers, self._job.batches, self._step, estimate_answers, tasks, packed)
 
     def _of(self, level: int, key: MarginalKey, rows: slice) -> Answers:
         """Estimates and variances of a query's answers in some rows of a level."""
@@ -406,3 +411,9 @@ class KeptAnswers:
 def _below(own: Answers, parents: IntArray, above: Answers) -> Answers:
     found = adjusted(*own, parents, above)
     return found.values, found.variances
+
+
+def _packed(answers: Sequence[Answers]) -> Arrays:
+    """Those of a level's queries, in their order."""
+    pairs = enumerate(answers)
+    return {f"{kind}{i}": array for i, pair in pairs for kind, array in zip(("values", "variances"), pair, strict=True)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import scipy.sparse as sp
 
@@ -40,27 +39,24 @@ class JointEstimation(ABC):
     def free(self) -> None:
         """Free what was computed; it is computed again where it is needed."""
 
-
-class SharedEstimation:
-    """The joint estimation of the universes of a run, which is freed once the last of them is published."""
-
-    def __init__(self, joint: JointEstimation, universes: Sequence[Universe]) -> None:
-        self.joint = joint
-        self._left = {universe.name for universe in universes}
+    @property
+    @abstractmethod
+    def left(self) -> set[str]:
+        """Names of the universes whose files are not all written yet."""
 
     def close(self, universe: Universe) -> None:
-        """All files of a universe are written."""
-        self._left.discard(universe.name)
-        if not self._left:
-            self.joint.free()
+        """All files of a universe are written: what was computed is freed once those of the last one are."""
+        self.left.discard(universe.name)
+        if not self.left:
+            self.free()
 
 
 class OneOfThem:
     """One of the universes: its steps, its released histograms and the intervals of its tables."""
 
-    def __init__(self, job: Job, shared: SharedEstimation, universe: Universe) -> None:
+    def __init__(self, job: Job, joint: JointEstimation, universe: Universe) -> None:
         self.job = job
-        self.shared = shared
+        self.joint = joint
         self.universe = universe
 
     def steps(self) -> list[Step]:
@@ -71,7 +67,7 @@ class OneOfThem:
         ]
 
     def _estimate(self) -> Notes:
-        notes = self.shared.joint.estimate(self.universe)
+        notes = self.joint.estimate(self.universe)
         self.job.progress.advance(self.job.n_geounits)
         return notes
 
@@ -87,14 +83,14 @@ class OneOfThem:
 
     def simulate(self) -> None:
         """Simulate runs for all universes, unless this is done."""
-        self.shared.joint.simulate()
+        self.joint.simulate()
         self.job.progress.advance(self.job.n_geounits)
 
     def rule(self, table: Table, level: int) -> IntervalRule | None:
         """The 90 % intervals of the released counts of a level; None without margins."""
-        return self.shared.joint.rule(self.universe, table, level) if self.replicates else None
+        return self.joint.rule(self.universe, table, level) if self.replicates else None
 
     def write_records(self) -> None:
         """Write the microdata in the universe's folder."""
-        self.shared.joint.write_records(self.universe)
+        self.joint.write_records(self.universe)
         self.job.progress.advance(self.job.spine.n_leaves)
