@@ -142,16 +142,16 @@ class ComputedBySubtree(Computed):
         """Free the values that are held for the parts; they are read again where needed."""
         self.__dict__.pop("_held", None)
 
-    def part(self, number: int, *, values: bool = True) -> tuple[Problem, SourceFiles, Basis]:
+    def part(self, number: int, *, values: bool = True) -> tuple[Problem, SourceFiles | None, Basis]:
         """What a task on a part is given: its problem, the files of its measurements, and the basis of the release.
 
         The values of queries with few numbers are in the problem, and have no file there.
 
         Args:
             number: of the part.
-            values: whether the task needs any.
+            values: whether the task needs any; else there are neither values nor files.
         """
-        problem, files = self._held if values else (self.stated, self._files)
+        problem, files = self._held if values else (self.stated, None)
         return part_of(problem, self.cut, number), files, self.basis
 
     @cached_property
@@ -185,7 +185,7 @@ class ComputedBySubtree(Computed):
         give_memory_back()
         return replace(stated, measured=tuple(map(tuple, measured))), tuple(map(tuple, files))
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """See `Computed.parts`."""
         return [(number, *self.part(number)) for number in range(len(self.cut.parts))]
 

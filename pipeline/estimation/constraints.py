@@ -51,7 +51,7 @@ class Results(Protocol):
     def combined(self) -> tuple[Problem, list[LevelEstimate]]:
         """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """Of each part below a cut what `PartTask` takes."""
 
 
@@ -70,11 +70,6 @@ class Knowledge:
     """
 
     simulated: bool = True
-
-    @staticmethod
-    def distinguished(universe: Universe) -> tuple[Marginal, ...]:  # noqa: ARG004
-        """The queries, beside the measured ones, that estimates must tell apart; known before a run from the spec."""
-        return ()
 
     def declared(self) -> Iterable[FacilityBounds]:
         """Hard bounds at a level, which are carried to all others with what is exact; one is made after the other."""
@@ -318,12 +313,6 @@ def broken_bound(bound: Bound, facilities: IntArray, answers: IntArray, geocodes
         f"{bound.level!r}, first in {geocodes[geounit]}: {bounded[geounit, column]:,} records in {label!r}, where "
         f"{low[geounit, column]:,} to {high[geounit, column]:,} are allowed"
     )
-
-
-def distinguished_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
-    """See `Knowledge.distinguished`: of all that public inputs say of a universe."""
-    own = BoundedByFacilities.distinguished(universe)
-    return (*own, *(query for fact in universe.facts for query in fact.distinguished()))
 
 
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:

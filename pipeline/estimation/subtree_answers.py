@@ -12,7 +12,7 @@ as a file until all tables are written, and what is held does not grow with the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ from postprocess.linear.downward import (
 )
 from postprocess.linear.upward import answers_of_subtrees, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
-from postprocess.problem import MeasuredAnswers, Problem
+from postprocess.problem import Problem
 from postprocess.shares.estimates import adjusted
 
 if TYPE_CHECKING:
@@ -78,18 +78,6 @@ class LinearTask(PartTask):
     queries: tuple[tuple[Asked, ...], ...]
     best: FloatArray | None
 
-    def problem(self) -> Problem:
-        """See `PartTask.problem`; variances need no values."""
-        if self.best is not None:
-            return super().problem()
-        levels = zip(self.part.spine.levels, self.part.measured, strict=True)
-        nothing = tuple(tuple(_blank(query, len(level)) for query in queries) for level, queries in levels)
-        return replace(self.part.in_64_bits(), measured=nothing)
-
-    def packed(self) -> PartTask:
-        """See `PartTask.packed`."""
-        return super().packed() if self.best is not None else self
-
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
         return numbered(level_arrays(*level) for level in zip(result, self.queries, strict=True))
@@ -110,10 +98,6 @@ class LinearTask(PartTask):
         known = min((len(arrays[f"variances{i}"]) for i in range(len(queries))), default=n)
         require(bool(((arrays["classes"] >= 0) & (arrays["classes"] < known)).all()), "classes")
         return level_of(arrays, queries, with_answers=self.best is not None)
-
-
-def _blank(query: MeasuredAnswers, n: int) -> MeasuredAnswers:
-    return replace(query, values=np.broadcast_to(np.int8(0), (n, query.marginal.size)))
 
 
 def linear_below(task: LinearTask) -> list[LinearLevel]:
@@ -368,7 +352,7 @@ class KeptAnswers:
             ends = np.cumsum([len(part.spine.levels[level - first + 1]) for _, part, _, _ in parts])
             self._starts[level] = [0, *ends.tolist()]
 
-        def task(number: int, part: Problem, files: SourceFiles, basis: Basis) -> AnswersTask:
+        def task(number: int, part: Problem, files: SourceFiles | None, basis: Basis) -> AnswersTask:
             tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
             above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
             return AnswersTask(number, part, files, basis, below, above)

@@ -109,7 +109,7 @@ class Computed:
         for name in ("problem", "upward"):
             self.__dict__.pop(name, None)
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
         return []
 

@@ -56,6 +56,7 @@ that has them, so that it holds no more than it should for their sake.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -142,23 +143,15 @@ class Intervals:
     def _ends(self, released: IntArray, standard: FloatArray) -> Ends:
         """The same of few geounits."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
-        places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
-        # NaN where too few errors were seen.
-        by_size = united(*self._ranges, self.errors.unit, *np.divmod(places, 1 + int(released.max(initial=0))))
         low, high = np.full((2, *released.shape), np.nan)
-        for ends, of_size in zip((low, high), by_size, strict=True):
-            ends[small] = of_size[inverse]
+        # NaN where too few errors were seen.
+        low[small], high[small] = _of_distinct(partial(united, *self._ranges, self.errors.unit), small, released)
         left = np.isnan(low) | np.isnan(high)
         for ends, by_variance in zip((low, high), self._by_variance(left, released, standard), strict=True):
             ends[left] = np.where(np.isnan(ends[left]), by_variance, ends[left])
         if self.of_sums:
             self._reach_truths(low, high, released, standard)
-        low, high = np.minimum(low, released - 1), np.maximum(high, released + 1)
-        exact = is_exact(standard)
-        low = np.where(exact, released, np.maximum(low, 0))
-        high = np.where(exact, released, high)
-        unknown = np.isnan(standard)
-        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+        return _with_neighbours(low, high, released, standard)
 
     def prepared(self) -> Intervals:
         """The same, with all worked out that does not depend on any one number; it can be sent to another process."""
@@ -184,10 +177,8 @@ class Intervals:
         some = is_large(released, standard) & ~is_large(released, standard, LARGEST)
         if not some.any():
             return
-        top = 1 + int(released.max(initial=0))
-        places, inverse = distinct_places(np.nonzero(some)[1] * top + released[some])
-        ends = inverted_places(self._of_truths, self.errors.unit, *np.divmod(places, top))
-        least, most = (end[inverse] for end in ends)
+        by_inversion = partial(inverted_places, self._of_truths, self.errors.unit)
+        least, most = _of_distinct(by_inversion, some, released)
         least_distance = APART * standard[some]
         low[some] = np.where(least < low[some] - least_distance, least, low[some])
         high[some] = np.where(most > high[some] + least_distance, most, high[some])
@@ -205,6 +196,27 @@ class Intervals:
     def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
         return narrowed(self.errors, self.table.marginal.size, pooled=self.pooled)
+
+
+def _of_distinct(rule: Callable[[IntArray, IntArray], Ends], which: BoolArray, released: IntArray) -> Ends:
+    """The ends of some released counts `(n, cells)` by a rule of cells and counts, asked once for each pair."""
+    many = 1 + int(released.max(initial=0))
+    places, inverse = distinct_places(np.nonzero(which)[1] * many + released[which])
+    low, high = rule(*np.divmod(places, many))
+    return low[inverse], high[inverse]
+
+
+def _with_neighbours(
+    low: FloatArray, high: FloatArray, released: IntArray, standard: FloatArray, most: IntArray | float = np.inf
+) -> Ends:
+    """The ends with the released count and a person to each side, from 0 to `most`; of what is exact the count alone.
+
+    NaN where no standard error is known.
+    """
+    exact, unknown = is_exact(standard), np.isnan(standard)
+    low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
+    high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), most))
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.
@@ -383,10 +395,7 @@ class ReportedIntervals:
         low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), most, high)
         if alone is not None:
             low, high = self._reaching(low, high, alone, cells, persons)
-        exact, unknown = is_exact(standard), np.isnan(standard)
-        low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
-        high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), persons))
-        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+        return _with_neighbours(low, high, released, standard, persons)
 
     def _reaching(
         self, low: FloatArray, high: FloatArray, alone: FloatArray, cells: IntArray, persons: IntArray
