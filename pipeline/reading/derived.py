@@ -81,7 +81,7 @@ class Places:
 
     @classmethod
     def over(cls, release: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
-        """Areas, as `Question.over` takes them; InputError where a code is wrong."""
+        """Areas, as `WantedNumbers.over` takes them; InputError where a code is wrong."""
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:
             raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
@@ -98,8 +98,8 @@ class Places:
         levels = self.release.levels
         if self.level is not None:
             return query.answer_csr(self.release.histogram(levels[self.level]))[:, answers]
-        leaves = query.answer_csr(self.release.histogram(levels[-1]))[:, answers]
-        return np.array([leaves[inside].sum(axis=0) for inside in self.inside])
+        leaves = self.release.histogram(levels[-1])
+        return np.array([query.answer_csr(leaves[inside]).sum(axis=0)[answers] for inside in self.inside])
 
     def moments(self, left: Weights, right: Weights) -> Moments:
         """Variances and covariances `(n, k)` of two sums."""
@@ -123,8 +123,7 @@ class Places:
                 found.append(np.stack(self.release.margins.ends(where, query.groups, own[None]))[:, 0])
             else:
                 level, row = geounit
-                of_level = Places.at(self.release, level)
-                found.append(np.stack(of_level.ends(query, of_level.counts(query)))[:, row])
+                found.append(np.stack(_ends_at(self.release, self.release.index_of(level), query))[:, row])
         low, high = np.stack(found, axis=1)
         return low, high
 
@@ -133,9 +132,12 @@ class Places:
         return pd.DataFrame(dict(columns), index=pd.Index(self.names.astype(object), name=self.index))
 
 
-def _ends_at(release: Reader, number: int, query: Query, counts: IntArray) -> Ends:
-    (lows, highs), there = release.published_intervals(release.levels[number], query.groups)
+def _ends_at(release: Reader, number: int, query: Query, counts: IntArray | None = None) -> Ends:
+    """The ends of all geounits of a level, by its number; released numbers are looked up where they are needed."""
+    level = release.levels[number]
+    (lows, highs), there = release.published_intervals(level, query.groups)
     if not there.all():
+        counts = query.answer_csr(release.histogram(level)) if counts is None else counts
         low, high = release.margins.ends(number, query.groups, counts)
         lows[:, ~there], highs[:, ~there] = low[:, ~there], high[:, ~there]
     return lows, highs

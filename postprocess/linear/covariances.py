@@ -441,9 +441,9 @@ def unknown_in_area(spine: Spine, classes: Sequence[LevelClasses], weights: Floa
     """What zeros and invariants do not fix of a weighted sum over leaves, `(n_blocks, a, a)`; as of `area_blocks`."""
     free: FloatArray = np.zeros(classes[0].fixed.shape[1:])
     for level, entered in zip(classes, entering(spine, weights), strict=True):
-        rows = np.flatnonzero(entered)
-        unknown = np.eye(free.shape[-1]) - level.fixed[level.downward[rows]]
-        free += (entered[rows, None, None, None] ** 2 * unknown).sum(axis=0)
+        squares = np.bincount(level.downward, entered**2, minlength=len(level.fixed))
+        used = np.flatnonzero(squares)
+        free += np.tensordot(squares[used], np.eye(free.shape[-1]) - level.fixed[used], axes=1)
     return free
 
 
