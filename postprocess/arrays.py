@@ -18,6 +18,8 @@ Rows = slice | NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 #: For each attribute, a weight for each value in each of k sums, `(k, n_j)`; a cell's weight is their product.
 Weights = Sequence[FloatArray]
+#: The least and the most that each of some numbers may be, two arrays of one shape; NaN where that is not known.
+Ends = tuple[FloatArray, FloatArray]
 
 #: Places spread over at most so many times their number are told apart without sorting.
 _CLOSE = 16

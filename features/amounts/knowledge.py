@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache, partial
 
 import scipy.sparse as sp
 
 from features.amounts.link import SumsOfCounts
-from pipeline.estimation.constraints import IntervalRule, Knowledge, Released, sparse_answers
+from pipeline.estimation.constraints import IntervalRule, Knowledge, StandardErrors, released_histogram, sparse_answers
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
-from pipeline.release.tables import ReleasedTable, read_table
-from postprocess.arrays import FloatArray, IntArray
+from pipeline.release.tables import read_table
+from postprocess.arrays import Ends, IntArray
 from postprocess.downward.level import Clipped
+from postprocess.downward.simulated_margins import is_large
 from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
 
@@ -28,7 +30,7 @@ class BoundedByCounts(Knowledge):
     def __init__(self, job: Job, link: SumsOfCounts) -> None:
         self._job = job
         self._link = link
-        self._counts = Released(job, link.counts)
+        self._counts = cache(partial(released_histogram, job, link.counts))
         self._origins: dict[int, sp.csr_array] = {}
 
     def stated(self, problem: Problem) -> Problem:
@@ -37,7 +39,7 @@ class BoundedByCounts(Knowledge):
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`: low x n to high x n units, n the released number of records."""
-        amount, counts = self._link.amount, self._link.cells.answer_csr(self._counts.histogram(level)[rows])
+        amount, counts = self._link.amount, self._link.cells.answer_csr(self._counts(level)[rows])
         marginal = detail_of(self._link.sums.schema.shape)
         return (GroupBounds(amount.name, marginal, amount.first * counts, amount.last * counts),)
 
@@ -46,11 +48,11 @@ class BoundedByCounts(Knowledge):
         if not self._link.signed:
             return None
         if level not in self._origins:
-            counts = sparse_answers(self._link.cells, self._counts.histogram(level))
+            counts = sparse_answers(self._link.cells, self._counts(level))
             self._origins = {level: self._link.amount.first * counts}  # levels are worked on one after the other
         return self._origins[level]
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(self, rule: IntervalRule, standard: StandardErrors, table: Table, level: int) -> IntervalRule:
         """See `Knowledge.intervals`: of sums that may be below 0, with what a wrong number of records does to them."""
         if not self._link.signed:
             return rule
@@ -58,30 +60,16 @@ class BoundedByCounts(Knowledge):
         counted = self._link.records(table, geounits.name)
         assert counted is not None, "refused with the spec"
         path = self._job.readable(self._job.folder(self._link.counts).table(counted.name, geounits.name))
-        return _WidenedByRecords(rule, self._link, read_table(path, len(geounits)))
+        records, amount = read_table(path, len(geounits)), self._link.amount
 
+        def widened(counts: IntArray, rows: slice) -> Ends:
+            own, errors = records.rows(rows), standard(rows)
+            assert own.lows is not None
+            assert own.highs is not None
+            clipped = Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)
+            above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
+            low, high = rule(above, rows)  # of sums above the least that they can be, as the simulated runs' are
+            large = is_large(above, errors), is_large(below, errors)
+            return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
 
-@dataclass(frozen=True, eq=False)
-class _WidenedByRecords(IntervalRule):
-    """Intervals of sums that may be below 0.
-
-    Attributes:
-        rule: of sums above the least that they can be, as the simulated runs' are.
-        link: of the sums with the counts.
-        records: the released numbers of records.
-    """
-
-    rule: IntervalRule
-    link: SumsOfCounts
-    records: ReleasedTable
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`."""
-        own, amount = self.records.rows(rows), self.link.amount
-        assert own.lows is not None
-        assert own.highs is not None
-        clipped = Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)
-        above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
-        low, high = self.rule.ends(above, rows)
-        large = (self.rule.large(above, rows), self.rule.large(below, rows))
-        return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
+        return widened

@@ -124,7 +124,7 @@ def _cumulated(
             for value, rule in enumerate(rules, start=1):
                 if rule is not None:
                     ends = fact.split(table, lows), fact.split(table, highs)
-                    for end, own in zip(ends, rule.ends(_answers(counts, value), rows), strict=True):
+                    for end, own in zip(ends, rule(_answers(counts, value), rows), strict=True):
                         shape = (len(counts), counts.shape[1], -1, counts.shape[3])
                         end[:, :, value] = own.reshape(shape)[:, :, 0]
         yield replace(

@@ -95,7 +95,7 @@ def _add_target(fitness: TableFitness, release: Reader, table: Table, level: str
     query, number = table.query, release.index_of(level)
     published = query.answer_csr(release.histogram(level))
     everybody = [np.ones(len(group), dtype=np.bool_) for group in query.groups]
-    moments = release.half_widths.moments_of_level(
+    moments = release.margins.moments(
         number,
         answer_weights(query.groups, np.arange(query.size)),
         together(everybody, query.size),

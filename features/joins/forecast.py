@@ -23,7 +23,8 @@ from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.reading.margins import answer_weights
 from postprocess.arrays import BoolArray, FloatArray, Weights
-from postprocess.linear.covariances import LevelCovariances, SumBlocks, moments, of_level
+from postprocess.linear.covariances import LevelCovariances, moments, of_level
+from postprocess.linear.downward import LevelVariances
 
 
 def joined_rows(
@@ -101,11 +102,7 @@ def _upward(
     """Variances and covariance `(n,)` of two sums from what is measured in each subtree."""
     classes = expectation.classes[level]
     own = classes.own
-    blocks = SumBlocks(
-        covariances.upward[own],
-        classes.unmeasured[own],
-        np.eye(classes.known.shape[-1]) - classes.known[own],
-    )
+    blocks = LevelVariances(classes.downward, covariances.upward[own], classes.unmeasured[own], classes.known[own])
     found = moments(expectation.basis, blocks, left, right)
     first, second, both = (each[classes.downward, 0] for each in found)
     return first, second, both

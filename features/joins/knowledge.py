@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,10 +25,9 @@ from features.joins.mathematics.composition import (
     joined_queries,
 )
 from geography.spine import Level
-from pipeline.estimation.constraints import Knowledge, Released, Results
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.constraints import Knowledge, Results, released_histogram
+from pipeline.estimation.measurement_files import Form, PartTask, checked
 from pipeline.execution.job import Job
-from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays
 from postprocess.bounds.declare import UNBOUNDED
 from postprocess.errors import InfeasibleError
@@ -61,7 +60,7 @@ class BoundedByHouseholds(Knowledge):
 
     def __init__(self, job: Job, link: Households) -> None:
         self._composition = Composition.of(link.joins)
-        self._households = Released(job, link.households)
+        self._households = cache(partial(released_histogram, job, link.households))
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`."""
@@ -69,7 +68,7 @@ class BoundedByHouseholds(Knowledge):
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`."""
-        return joined_bounds(self._composition, self._households.histogram(level)[rows])
+        return joined_bounds(self._composition, self._households(level)[rows])
 
 
 class ExpectedMembers(Knowledge):
@@ -154,11 +153,8 @@ class ImpliedTask(PartTask):
     def result_of(self, arrays: Arrays) -> list[Implied]:
         """See `PartTask.result_of`."""
         stops = np.cumsum([len(level) for level in self.part.spine.levels[1:]])
-        shape = int(stops[-1]), len(self.counted.of_sum)
-        of_form = all(one.shape == shape and one.dtype == np.float64 for one in arrays.values())
-        if arrays.keys() != {"values", "variances"} or not of_form:
-            raise foreign_arrays("estimated members")
-        levels = (np.split(arrays[name], stops[:-1]) for name in ("values", "variances"))
+        form: Form = dict.fromkeys(("values", "variances"), (np.float64, (int(stops[-1]), len(self.counted.of_sum))))
+        levels = (np.split(checked(arrays, form)[name], stops[:-1]) for name in form)
         return [
             Implied(self.counted, values, variances, np.ones_like(values))
             for values, variances in zip(*levels, strict=True)

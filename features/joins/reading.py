@@ -103,7 +103,7 @@ def _counted_in(numbers: Reader, counted: tuple[Table, int], inside: BoolArray) 
     table, answer = counted
     query = table.query
     count = query.answer_csr(numbers.histogram(numbers.levels[-1])[inside]).sum(axis=0)[[answer]]
-    reach = numbers.half_widths.of_area(inside, query.groups)[[answer]]
+    reach = numbers.margins.half_widths(inside.astype(np.float64), query.groups)[0, [answer]]
     return Counted(count, np.maximum(count - reach, 0), count + reach)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from features.marginals.linear import summed
 from features.marginals.records import WholeRecords, draw_records, drawn_numbers
 from features.marginals.section import Bins
 from features.marginals.whole import ExactTable, Seed
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.estimation.together import JointEstimation
 from pipeline.execution.job import Job
@@ -26,7 +27,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.release.form import Values
 from pipeline.release.histograms import LabelColumns, read_histogram, write_histogram
 from pipeline.release.microdata import microdata_form
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
 
 #: Records that are drawn at a time, about.
@@ -52,6 +53,11 @@ class CliqueEstimation(JointEstimation):
     job: Job
     amounts: tuple[Bins, ...]
     alike: bool
+
+    @cached_property
+    def left(self) -> set[str]:
+        """See `JointEstimation.left`."""
+        return set(self.universes)
 
     @property
     def seed(self) -> Seed:
@@ -136,11 +142,9 @@ class CliqueEstimation(JointEstimation):
         """See `JointEstimation.simulate`."""
         _ = self.errors
 
-    def ends(
-        self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """See `JointEstimation.ends`."""
-        return self.errors.ends(level, self.universes.index(universe.name), table.query, counts, rows.start)
+    def rule(self, universe: Universe, table: Table, level: int) -> IntervalRule:
+        """See `JointEstimation.rule`."""
+        return partial(self.errors.ends, level, self.universes.index(universe.name), table.query)
 
     def write_records(self, universe: Universe) -> None:
         """See `JointEstimation.write_records`: whole records, from the released histograms of the leaves."""

@@ -39,10 +39,16 @@ from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.simulated_margins import LARGE, ErrorCounts, PublishedTable, count_errors, evenly, is_large
+from postprocess.downward.simulated_margins import (
+    LARGE,
+    ErrorCounts,
+    PublishedTable,
+    count_errors,
+    is_large,
+    whole_ends,
+)
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
@@ -133,22 +139,19 @@ class SimulatedErrors:
     release: CliqueRelease
     errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
-    def ends(
-        self, level: int, bag: int, query: Marginal, counts: IntArray, first: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def ends(self, level: int, bag: int, query: Marginal, counts: IntArray, areas: slice) -> Ends:
         """The least and the most that the true numbers may be, `(n, size)`.
 
         Args:
             level: of the areas.
             bag: in whose table the numbers are.
             query: of some of its attributes.
-            counts: released numbers `(n, size)` of areas from number `first` on.
-            first: see `counts`.
+            counts: released numbers `(n, size)`.
+            areas: of the level, whose they are.
         """
         view = _view(self.design, self.release.estimates[level], level, bag, query)
         intervals = Intervals(view.table, self.errors[level][bag][view.query.key])
-        areas = slice(first, first + len(counts))
-        low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), view.rows(areas))
+        low, high = intervals.ends(view.shaped(counts), view.standard_errors(areas))
         low, high = low.reshape(counts.shape), high.reshape(counts.shape)
         estimates = self.release.estimates[level]
         standard = np.sqrt(estimates.variances(view.kept)[areas])[:, None]
@@ -175,14 +178,13 @@ class _View:
     Attributes:
         query: the table's.
         kept: the attributes that it has.
-        table, basis, variances: as the core sees them.
+        table, variances: as the core sees them.
         together: whether cells are areas.
     """
 
     query: Marginal
     kept: Clique
     table: PublishedTable
-    basis: Basis
     variances: AnswerVariances
     together: bool
 
@@ -190,9 +192,11 @@ class _View:
         """Answers `(n, size)` as the core sees them."""
         return answers.reshape(-1, 1) if self.together else answers
 
-    def rows(self, areas: slice) -> slice:
-        """Where those of some areas are."""
-        return slice(areas.start * self.query.size, areas.stop * self.query.size) if self.together else areas
+    def standard_errors(self, areas: slice) -> FloatArray:
+        """Those of the answers of some areas, as the core sees them."""
+        size = self.query.size if self.together else 1
+        classes = self.variances.classes[areas.start * size : areas.stop * size]
+        return self.variances.standard_errors(self.table.marginal)[classes]
 
     def tables(self, whole: IntArray) -> sp.csr_array:
         """A bag's tables of all areas."""
@@ -208,15 +212,14 @@ def _view(design: CliqueDesign, estimates: ResidualsOfLevel, level: int, bag: in
     variances = estimates.variances(kept)
     values, classes = np.unique(np.where(np.isinf(variances), np.nan, variances), return_inverse=True)
     classes = classes.ravel().astype(np.int64)
-    seen, shape = query, domain.shape(clique)
+    seen = query
     if together := len(variances) < FEW_AREAS:
-        seen, shape, classes = detail_of((1,)), (1,), np.repeat(classes, query.size)
+        seen, classes = detail_of((1,)), np.repeat(classes, query.size)
     by_class = np.broadcast_to(values[:, None], (len(values), seen.size)).copy()
     return _View(
         query,
         kept,
         PublishedTable(query.name, level, seen),
-        Basis.of(shape, [seen]),
         AnswerVariances(classes, {seen.key: by_class}),
         together,
     )
@@ -237,12 +240,9 @@ def _reach_estimates(
     large = (~is_small | (estimate > LARGE * standard)) & ~is_exact(standard) & np.isfinite(standard)
     cells, counts, middle = np.nonzero(large)[1], released[large], estimate[large]
     errors = np.broadcast_to(standard, released.shape)[large]
-    # As many whole numbers about the estimate as the width is, right on average. An error of whole numbers, spread over
-    # its unit, has 1/12 more.
-    numbers = np.floor(2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12) + evenly(counts, cells))
-    least = np.floor(middle - 0.5 * numbers + 1.0)
-    most = np.maximum(least + numbers - 1, counts + 1)
-    least = np.maximum(np.minimum(least, counts - 1), 0)
+    # An error of whole numbers, spread over its unit, has 1/12 more.
+    least, most = whole_ends(middle, 2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12), counts, cells)
+    least, most = np.maximum(np.minimum(least, counts - 1), 0), np.maximum(most, counts + 1)
     united = is_small[large]
     low[large] = np.where(united, np.minimum(least, low[large]), least)
     high[large] = np.where(united, np.maximum(most, high[large]), most)
@@ -272,10 +272,7 @@ def simulated_errors(
         for level in levels
     ]
     errors = [
-        [
-            {view.query.key: ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_bag}
-            for of_bag in of_level
-        ]
+        [{view.query.key: ErrorCounts.empty(view.table, view.variances) for view in of_bag} for of_bag in of_level]
         for of_level in views
     ]
     truth = replace(design, alike=True).release(measured, seed, drawn=True).whole
@@ -287,7 +284,7 @@ def simulated_errors(
             for bag in bags:
                 for view in views[level][bag]:
                     pair = [view.tables(tables[level][bag]) for tables in (truth, again)]
-                    errors[level][bag][view.query.key] += count_errors(view.table, view.basis, view.variances, *pair)
+                    errors[level][bag][view.query.key] += count_errors(view.table, view.variances, *pair)
     return SimulatedErrors(design, release, errors)
 
 

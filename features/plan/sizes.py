@@ -14,7 +14,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.universe import Table
 from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.area_sizes import SIZES, size_classes
-from postprocess.linear.covariances import LevelCovariances, answer_variances
+from postprocess.linear.covariances import LevelCovariances, of_level
 from postprocess.statistics import MEAN_ABSOLUTE
 
 #: What is said where no earlier release is named.
@@ -96,7 +96,7 @@ def _rows(
     """Of one table at one level, whose areas have so many people, -1 where the earlier release has no such area."""
     unit, classes = expectation.universe.measure.unit, expectation.classes[expectation.spine.index_of(level)]
     sizes = np.where(people < 0, -1, size_classes(np.maximum(people, 0)))
-    variances = answer_variances(expectation.basis, classes, planned, table.query)
+    variances = of_level(classes, planned).of_classes(expectation.basis, table.query)
     absolute, squared = MEAN_ABSOLUTE * np.sqrt(variances).mean(axis=1), variances.mean(axis=1)
     for size in range(len(SIZES)):
         inside = sizes == size

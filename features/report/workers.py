@@ -32,7 +32,7 @@ from pipeline.reading.margins import answer_weights, together
 from pipeline.release.long_tables import is_long
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
-from postprocess.linear.covariances import LevelCovariances, moments, of_level, pair_factors
+from postprocess.linear.covariances import LevelCovariances, moments, of_leaves, of_level, pair_factors
 from postprocess.marginal import Marginal
 from postprocess.statistics import half_widths, median_weights, reach_at_once
 
@@ -78,7 +78,7 @@ class ReportNumbers:
         self._begun = job.begun
 
     def exact(self, universe: str, level: int, table: Table) -> Certain | None:
-        """Which answers are certain; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
+        """Which answers are certain; the rule is that of `pipeline.reading.sum_margins.SumMargins.exact`.
 
         None where there are too many classes of areas to work it out.
         """
@@ -173,9 +173,9 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
     planned = expectation.planned()
     everybody = Marginal("whole", tuple(np.zeros(n, dtype=np.int64) for n in task.universe.schema.shape))
-    all_leaves = np.ones(task.spine.n_leaves, dtype=bool)
-    whole = half_widths(np.sqrt(expectation.area_variances(planned, all_leaves, everybody)))
-    found = AlikeNumbers({}, {}, float(whole[0]))
+    all_leaves = of_leaves(task.spine, expectation.classes, planned, np.ones(task.spine.n_leaves))
+    whole = half_widths(np.sqrt(all_leaves.of_answers(expectation.basis, everybody)))
+    found = AlikeNumbers({}, {}, float(whole[0, 0]))
     for level, table in tables_by_level(task.universe, task.spine):
         found.certain[level, table.name] = expectation.exact(level, table.query)
     if not task.universe.measure.signed:

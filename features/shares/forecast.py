@@ -20,7 +20,7 @@ from features.shares.public_share import PublicShare, shares_of
 from pipeline.estimation.expectation import Expectation
 from pipeline.reading.reader import Reader, open_reader
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.covariances import LevelCovariances
+from postprocess.linear.covariances import LevelCovariances, of_level
 from postprocess.linear.information import BLIND
 from postprocess.shares.expectation import shared_variances
 from postprocess.shares.shared import Shared
@@ -152,8 +152,9 @@ def _rows(
 ) -> list[dict[str, Any]]:
     universe, spine = expectation.universe, expectation.spine
     marginal, labels = share.query, share.query.answer_labels()
-    of_level = [_upward(expectation, planned, level, share)[:, list(share.columns)] for level in range(len(stated))]
-    exact = [expectation.variances(planned, level, marginal)[:, list(share.columns)] for level in range(len(stated))]
+    columns, levels = list(share.columns), list(zip(expectation.classes, planned, strict=True))[: len(stated)]
+    upward = [_upward(expectation, planned, level, share)[:, columns] for level in range(len(stated))]
+    exact = [of_level(*pair).of_answers(expectation.basis, marginal)[:, columns] for pair in levels]
     chains = []
     for place, answer in enumerate(share.columns):
         terms = [
@@ -163,7 +164,7 @@ def _rows(
             for level, shared in enumerate(stated)
         ]
         parents = [np.zeros(0, dtype=np.int64), *(level.parents for level in spine.levels[1 : len(stated)])]
-        chains.append(_Chain([v[:, place] for v in of_level], [v[:, place] for v in exact], parents, terms))
+        chains.append(_Chain([v[:, place] for v in upward], [v[:, place] for v in exact], parents, terms))
     rows = []
     for name in share.levels:
         level = spine.index_of(name)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from features.shares.files import stated_shares
 from features.shares.public_share import PublicShare
-from pipeline.estimation.constraints import IntervalRule, Knowledge, Results
+from pipeline.estimation.constraints import IntervalRule, Knowledge, Results, StandardErrors
 from pipeline.estimation.subtree_answers import Answers, subtree_answers
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import Ends, IntArray
 from postprocess.linear.upward import answers_of_subtrees
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
-from postprocess.shares.expectation import ExpectedAnswers, expectations
+from postprocess.shares.expectation import expectations
 from postprocess.shares.intervals import constant_coverage
 from postprocess.shares.shared import Shared
 from postprocess.statistics import EXACT_VARIANCE
@@ -29,74 +29,55 @@ from postprocess.statistics import EXACT_VARIANCE
 _DECIMALS = 4
 
 
-@dataclass(frozen=True, eq=False)
-class SharedIntervals(IntervalRule):
+def shared_intervals(
+    rule: IntervalRule,
+    shares: Sequence[Shared],
+    unbiased: Mapping[str, Estimates],
+    table: Marginal,
+    parents: IntArray,
+) -> IntervalRule:
     """The intervals of a table at one level of which some numbers are shared as public numbers are.
 
-    Attributes:
-        rule: of the other numbers.
-        cells: `(k,)` which answers of the table.
-        estimates: `(n, k)` what the measurements say, unbiased.
-        standard: `(n, k)` standard errors; not finite where nothing is measured.
-        expected: `(n, k)` what the public numbers say, and variances around it.
+    Args:
+        rule: without shares; the rule itself where no answer of the table is shared at the level.
+        shares: of the level, with their spreads.
+        unbiased: share -> the unbiased estimates of its answers.
+        table: the query of the table.
+        parents: `(n,)` of the level's geounits.
     """
+    own = [one for one in shares if one.query.key == table.key]
+    if not own:
+        return rule
+    cells = np.unique(np.concatenate([one.answers for one in own]))
+    estimates, variances = (np.empty((len(parents), len(cells))) for _ in range(2))
+    for one in own:
+        place = np.searchsorted(cells, one.answers)
+        estimates[:, place], variances[:, place] = unbiased[one.name].values, unbiased[one.name].variances
+    expected = expectations([(one, unbiased[one.name]) for one in own], cells, parents)
+    estimates, errors = estimates.round(_DECIMALS), np.sqrt(variances).round(_DECIMALS)
 
-    rule: IntervalRule
-    cells: IntArray
-    estimates: FloatArray
-    standard: FloatArray
-    expected: ExpectedAnswers
-
-    @classmethod
-    def of(
-        cls,
-        rule: IntervalRule,
-        shares: Sequence[Shared],
-        unbiased: Mapping[str, Estimates],
-        table: Marginal,
-        parents: IntArray,
-    ) -> IntervalRule:
-        """The rule itself where no answer of the table is shared at the level.
-
-        Args:
-            rule: without shares.
-            shares: of the level, with their spreads.
-            unbiased: share -> the unbiased estimates of its answers.
-            table: the query of the table.
-            parents: `(n,)` of the level's geounits.
-        """
-        own = [one for one in shares if one.query.key == table.key]
-        if not own:
-            return rule
-        cells = np.unique(np.concatenate([one.answers for one in own]))
-        estimates, variances = (np.empty((len(parents), len(cells))) for _ in range(2))
-        for one in own:
-            place = np.searchsorted(cells, one.answers)
-            estimates[:, place], variances[:, place] = unbiased[one.name].values, unbiased[one.name].variances
-        expected = expectations([(one, unbiased[one.name]) for one in own], cells, parents)
-        standard: FloatArray = np.sqrt(variances)
-        return cls(rule, cells, estimates.round(_DECIMALS), standard.round(_DECIMALS), expected)
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`: other ones in place of the rule's, so far as numbers are shared and measured.
+    def ends(counts: IntArray, rows: slice) -> Ends:
+        """Other ends in place of the rule's, so far as numbers are shared and measured.
 
         An interval holds its released number and at least one person to each side of it. Numbers that are exact, and
         those that no measurement determines, stay as they are.
         """
-        low, high = self.rule.ends(counts, rows)
-        for place, cell in enumerate(self.cells):
-            standard, count = self.standard[rows, place], counts[:, cell]
+        low, high = rule(counts, rows)
+        for place, cell in enumerate(cells):
+            standard, count = errors[rows, place], counts[:, cell]
             measured = np.isfinite(standard) & (standard**2 > EXACT_VARIANCE)
             found = np.flatnonzero(measured & np.isfinite(low[:, cell]) & (low[:, cell] < high[:, cell]))
             least, most = constant_coverage(
-                self.estimates[rows, place][found],
+                estimates[rows, place][found],
                 standard[found],
-                self.expected.centres[rows, place][found],
-                self.expected.variances[rows, place][found],
+                expected.centres[rows, place][found],
+                expected.variances[rows, place][found],
             )
             low[found, cell] = np.maximum(np.minimum(least, count[found] - 1), 0)
             high[found, cell] = np.maximum(most, count[found] + 1)
         return low, high
+
+    return ends
 
 
 class PublicShares(Knowledge):
@@ -136,12 +117,18 @@ class PublicShares(Knowledge):
             }
         return {"shares": found}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(
+        self,
+        rule: IntervalRule,
+        standard: StandardErrors,  # noqa: ARG002
+        table: Table,
+        level: int,
+    ) -> IntervalRule:
         """See `Knowledge.intervals`: those of numbers that are shared are put over the rule's."""
         if not self._stated or not self._stated[level]:
             return rule
         parents = self._job.spine.levels[level].parents
-        return SharedIntervals.of(rule, self.levels[level], self.unbiased[level], table.query, parents)
+        return shared_intervals(rule, self.levels[level], self.unbiased[level], table.query, parents)
 
     @cached_property
     def levels(self) -> tuple[tuple[Shared, ...], ...]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.estimation.around_estimates import is_compared, is_long
+from pipeline.estimation.around_estimates import MeasuredSums
 from pipeline.estimation.whole_spine import is_by_sums
 from pipeline.model.draw import by_level, everywhere
 from pipeline.model.query import Query
@@ -147,6 +147,7 @@ class Size:
         in_family = [at_top, *positive[:-1]]
         drawn = _drawn(universe, counts, in_family)
         tables = _published(universe, spine)
+        around = MeasuredSums(universe, estimator)
         tabulated = [
             (measured.query, level) for measured in universe.tabulated for level in map(spine.index_of, measured.levels)
         ]
@@ -173,7 +174,7 @@ class Size:
             estimated=sum(
                 counts[level] * query.size
                 for query, level in tabulated
-                if is_long(universe, estimator, query, level) or is_compared(universe, estimator, query, level)
+                if around.are_long(query, level) or around.are_compared(query, level)
             ),
         )
 

@@ -10,10 +10,10 @@ distances r - u of all numbers of a table that are of like size (`postprocess.do
 
 Which numbers have such intervals follows from the spec, or from the release:
 
-- all that are sums of more than `MOST` answers of every query that is measured (`is_long`);
-- else, of tables of wide schemas, or where no query of few answers is measured (`is_compared`), those that are not
-  small, if the large ones of the level are moved (`postprocess.downward.moved`). The small numbers of such a table
-  keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
+- all that are sums of more than `MOST` answers of every query that is measured (`MeasuredSums.are_long`);
+- else, of tables of wide schemas, or where no query of few answers is measured (`MeasuredSums.are_compared`), those
+  that are not small, if the large ones of the level are moved (`postprocess.downward.moved`). The small numbers of such
+  a table keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
   (`SmallNumbers`). If they are not, those of simulated runs are right, and hold no more than they should by what all
   cells of the table show together, where those that are about as frequent are too few.
 
@@ -24,21 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import IntervalRule
-from pipeline.estimation.subtree_answers import KeptAnswers, Rows
+from pipeline.estimation.subtree_answers import KeptAnswers
 from pipeline.model.draw import everywhere
 from pipeline.model.universe import Table, Universe
-from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
-from postprocess.downward.moved import LEAST_COMPARED, Distances, Ends, MovedErrors, SmallNumbers, Squares, taken
+from postprocess.arrays import Ends, FloatArray, IntArray, successive
+from postprocess.downward.moved import LEAST_COMPARED, Distances, MovedErrors, SmallNumbers, Squares, taken
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within, refines
-from postprocess.problem import MeasuredAnswers
 from postprocess.statistics import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
@@ -53,50 +52,51 @@ MOST = 64
 WIDE = 2048
 
 
-def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
-    """The queries that estimates are made of: measured at a level, or, with the full estimator, below it."""
-    levels = universe.level_names[level : None if estimator == "full" else level + 1]
-    draws = everywhere(universe.draws())
-    return [universe.source.measured(draw.query) for draw in draws if draw.own and draw.level in levels]
+@dataclass(frozen=True, eq=False)
+class MeasuredSums:
+    """Of how many measured answers the numbers of a universe are sums.
 
+    With the full estimator, what is measured below a level counts as well.
 
-def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
-    """Measured answers that each number of a query at a level is the sum of, at most; 0 where it is no such sum.
-
-    Args:
+    Attributes:
         universe: whose strategy.
         estimator: "full" or "topdown".
-        query: whose numbers.
-        level: number of the level; with the full estimator, what is measured below it counts as well.
     """
-    measured = _measured(universe, estimator, level)
-    return min((n for own in measured if (n := answers_within(own, query))), default=0)
 
+    universe: Universe
+    estimator: str
 
-def _has_estimates(universe: Universe) -> bool:
-    return universe.source.sums_without_bias and not universe.measure.signed and universe.together is None
+    def queries(self, level: int) -> list[Marginal]:
+        """The queries that estimates of a level are made of."""
+        levels = self.universe.level_names[level : None if self.estimator == "full" else level + 1]
+        draws = everywhere(self.universe.draws())
+        return [self.universe.source.measured(draw.query) for draw in draws if draw.own and draw.level in levels]
 
+    def within(self, query: Marginal, level: int) -> int:
+        """Measured answers that each number of a query is the sum of, at most; 0 where it is no such sum."""
+        return min((n for own in self.queries(level) if (n := answers_within(own, query))), default=0)
 
-def is_long(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether all numbers of a query at a level have their intervals around unbiased estimates."""
-    return _has_estimates(universe) and measured_within(universe, estimator, query, level) > MOST
+    @property
+    def _have_estimates(self) -> bool:
+        universe = self.universe
+        return universe.source.sums_without_bias and not universe.measure.signed and universe.together is None
 
+    def are_long(self, query: Marginal, level: int) -> bool:
+        """Whether all numbers of a query at a level have their intervals around unbiased estimates."""
+        return self._have_estimates and self.within(query, level) > MOST
 
-def is_compared(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether the large numbers of a query at a level are compared with unbiased estimates, for they may be far off.
+    def are_compared(self, query: Marginal, level: int) -> bool:
+        """Whether the large numbers of a query are compared with unbiased estimates, for they may be far off.
 
-    These are the numbers of wide schemas, and of levels of which no query of few answers is measured.
-    """
-    if not _has_estimates(universe) or not 0 < measured_within(universe, estimator, query, level) <= MOST:
-        return False
-    none_of_few = all(own.size > MOST for own in _measured(universe, estimator, level))
-    return universe.schema.n_cells > WIDE or none_of_few
+        These are the numbers of wide schemas, and of levels of which no query of few answers is measured.
+        """
+        if not self._have_estimates or not 0 < self.within(query, level) <= MOST:
+            return False
+        return self.universe.schema.n_cells > WIDE or all(own.size > MOST for own in self.queries(level))
 
-
-def is_spread(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
-    """Whether each number of a query at a level is the sum of many answers of one that is measured, at least."""
-    measured = _measured(universe, estimator, level)
-    return any(answers_within(own, query) > MOST for own in measured)
+    def are_spread(self, query: Marginal, level: int) -> bool:
+        """Whether each number of a query is the sum of many answers of one that is measured, at least."""
+        return any(answers_within(own, query) > MOST for own in self.queries(level))
 
 
 class AroundEstimates:
@@ -108,6 +108,7 @@ class AroundEstimates:
 
     def __init__(self, estimation: Estimation) -> None:
         self._estimation = estimation
+        self._sums = MeasuredSums(estimation.universe, estimation.stated.estimator)
         self._learned: dict[tuple[MarginalKey, int], tuple[MovedErrors | None, SmallNumbers | None]] = {}
         self._last: tuple[int, sp.csr_array] | None = None
 
@@ -121,8 +122,8 @@ class AroundEstimates:
             level: of the spine.
         """
         place = (table.query, level)
-        long = self._is(is_long, *place)
-        if not long and not self._is(is_compared, *place):
+        long = self._sums.are_long(*place)
+        if not long and not self._sums.are_compared(*place):
             return rule
         key = table.query.key, level
         if key not in self._learned:
@@ -132,38 +133,35 @@ class AroundEstimates:
             rule = pooled()
         if errors is None:
             return rule
-        around = Around(*self._estimates.of(level, table.query), self._taken(*place), errors)
-        return AllAround(rule, around) if small is None else LargeAround(rule, around, small)
-
-    def _is(self, what: Callable[[Universe, str, Marginal, int], bool], query: Marginal, level: int) -> bool:
-        return what(self._estimation.universe, self._estimation.stated.estimator, query, level)
+        return around_estimates(
+            rule, partial(self._estimates.of, level, table.query), self._taken(*place), errors, small
+        )
 
     def _learn(
         self, rule: IntervalRule, query: Marginal, level: int, *, long: bool
     ) -> tuple[MovedErrors | None, SmallNumbers | None]:
         """What numbers of a query err by, if large ones are moved; and small ones, if not all are around estimates."""
-        released, (estimates, standard) = self._released(level), self._estimates.of(level, query)
-        shares, seen = self._taken(query, level), Distances.none()
+        released, shares, seen = self._released(level), self._taken(query, level), Distances.none()
         large, small = Squares(), Squares()
         for first, last in successive(np.arange(released.shape[0]), max(1, CHUNK_NUMBERS // query.size)):
             rows = slice(first, last)
-            counts, own, its_standard = query.answer_csr(released[rows]), estimates[rows], standard[rows]
+            known = query.answer_csr(released[rows]), *self._estimates.of(level, query, rows)
             if not long:
-                low, high = rule.ends(counts, rows)
-                known = counts, own, its_standard, (high - low) / 2
-                large += Squares.of(*known)
-                small += Squares.of(*known, between=(LEAST_COMPARED, LARGE))
-            seen += Distances.of(counts, own, its_standard, shares[rows])
+                low, high = rule(known[0], rows)
+                large += Squares.of(*known, (high - low) / 2)
+                small += Squares.of(*known, (high - low) / 2, between=(LEAST_COMPARED, LARGE))
+            seen += Distances.of(*known, shares(rows))
         if long:
             return MovedErrors.of(seen), None
-        are_moved, spread = large.are_of_moved, self._is(is_spread, query, level)
+        are_moved, spread = large.are_of_moved, self._sums.are_spread(query, level)
         of_small = SmallNumbers.of(small, large_moved=are_moved, spread=spread)
         return MovedErrors.of(seen) if are_moved else None, of_small
 
-    def _taken(self, query: Marginal, level: int) -> Taken:
-        measured = self._estimation.stated.measured[level:]
+    def _taken(self, query: Marginal, level: int) -> Callable[[slice], FloatArray]:
+        """The shares g of a query's answers, by what is measured at the level or at the nearest below it."""
+        measured, released = self._estimation.stated.measured[level:], self._released(level)
         nearest = next(own for own in measured if any(refines(each.marginal, query) for each in own))
-        return Taken(query, nearest, self._released(level))
+        return lambda rows: taken(query, nearest, released[rows])
 
     def _released(self, level: int) -> sp.csr_array:
         """The released histogram of a level; that of the last is kept."""
@@ -181,7 +179,7 @@ class AroundEstimates:
         found: list[dict[MarginalKey, Marginal]] = [{} for _ in self._estimation.job.spine.levels]
         for level in range(len(found)):
             for query in (table.query for table in self._tables(level)):
-                if self._is(is_long, query, level) or self._is(is_compared, query, level):
+                if self._sums.are_long(query, level) or self._sums.are_compared(query, level):
                     for above in found[: level + 1]:
                         above[query.key] = query
         return found
@@ -206,113 +204,43 @@ class AroundEstimates:
             self._estimates.forget()
 
 
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """The share of the variance of estimates that non-negativity takes away, by rows, as of an array; see `taken`.
+def around_estimates(
+    rule: IntervalRule,
+    known: Callable[[slice], Ends],
+    shares: Callable[[slice], FloatArray],
+    errors: MovedErrors,
+    small: SmallNumbers | None = None,
+) -> IntervalRule:
+    """Intervals by unbiased estimates: of all numbers, or of large ones where small ones have those of simulated runs.
 
-    Attributes:
-        query: whose answers.
-        measured: at the level, or at the nearest below it at which the query is measured.
-        released: `(n, n_cells)` of the level.
-    """
-
-    query: Marginal
-    measured: tuple[MeasuredAnswers, ...]
-    released: sp.csr_array
-
-    def __getitem__(self, rows: slice) -> FloatArray:
-        """That of some rows, `(n, size)`."""
-        return taken(self.query, self.measured, self.released[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class Around:
-    """What unbiased estimates say of the numbers of a table at a level.
-
-    Attributes:
-        estimates, standard: `(n, size)` of the level; a standard error is infinite where nothing is measured.
-        taken: the shares g of `postprocess.downward.moved`, `(n, size)`.
+    Args:
+        rule: of simulated runs; which numbers are exact, and which nothing determines.
+        known: some rows -> estimates and standard errors `(n, size)`, infinite where nothing is measured.
+        shares: some rows -> the shares g of `postprocess.downward.moved`, `(n, size)`.
         errors: what numbers err by, given their distances from the estimates.
+        small: what small numbers have; None where all are around estimates.
     """
 
-    estimates: FloatArray | Rows
-    standard: FloatArray | Rows
-    taken: FloatArray | Taken
-    errors: MovedErrors
+    def ends(counts: IntArray, rows: slice) -> Ends:
+        """Those that are learned, else those around estimates; simulated ones of what is not uncertain."""
+        simulated = low, high = rule(counts, rows)
+        estimates, standard = known(rows)
+        around, uncertain = _around(counts, estimates, standard), low < high
+        if small is not None:
+            large, of_small = is_large(counts, standard), small.ends(counts, simulated, around, estimates, standard)
+            around = np.where(large, around[0], of_small[0]), np.where(large, around[1], of_small[1])
+            uncertain &= np.isfinite(standard)
+        learned = errors.ends(counts, estimates, standard, shares(rows))
+        low, high = (
+            np.where(uncertain, np.where(np.isnan(own), other, own), kept)
+            for kept, other, own in zip(simulated, around, learned, strict=True)
+        )
+        return low, high
 
-    def known(self, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """The estimates and standard errors of some rows."""
-        return self.estimates[rows], self.standard[rows]
-
-    def ends(
-        self, counts: IntArray, known: tuple[FloatArray, FloatArray], rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """The ends for released numbers `(n, size)` from what is learned; NaN where there is nothing to learn from."""
-        return self.errors.ends(counts, *known, self.taken[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class AllAround(IntervalRule):
-    """Intervals of numbers without any of simulated runs.
-
-    Attributes:
-        rule: which numbers are exact, and which nothing determines.
-        around: what estimates say.
-    """
-
-    rule: IntervalRule
-    around: Around
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`: made so much longer that the released number and one person to each side are in."""
-        low, high = self.rule.ends(counts, rows)
-        known = self.around.known(rows)
-        return _chosen((low, high), _around(counts, *known), self.around.ends(counts, known, rows), low < high)
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        return self.rule.large(counts, rows)
+    return ends
 
 
-@dataclass(frozen=True, eq=False)
-class LargeAround(IntervalRule):
-    """Intervals by unbiased estimates of large numbers, and of simulated runs of small ones.
-
-    Attributes:
-        rule: of simulated runs.
-        around: what estimates say.
-        small: what small numbers have.
-    """
-
-    rule: IntervalRule
-    around: Around
-    small: SmallNumbers
-
-    def ends(self, counts: IntArray, rows: slice) -> Ends:
-        """See `IntervalRule.ends`."""
-        simulated = low, high = self.rule.ends(counts, rows)
-        known = estimates, standard = self.around.known(rows)
-        around, large = _around(counts, estimates, standard), is_large(counts, standard)
-        of_small = self.small.ends(counts, simulated, around, estimates, standard)
-        least, most = (np.where(large, *pair) for pair in zip(around, of_small, strict=True))
-        uncertain = (low < high) & np.isfinite(standard)
-        return _chosen(simulated, (least, most), self.around.ends(counts, known, rows), uncertain)
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        return self.rule.large(counts, rows)
-
-
-def _chosen(simulated: Ends, others: Ends, learned: Ends, uncertain: BoolArray) -> Ends:
-    """The ends that are learned, where there are some, else the others; simulated ones of what is not uncertain."""
-    low, high = (
-        np.where(uncertain, np.where(np.isnan(own), other, own), kept)
-        for kept, other, own in zip(simulated, others, learned, strict=True)
-    )
-    return low, high
-
-
-def _around(counts: IntArray, estimates: FloatArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _around(counts: IntArray, estimates: FloatArray, standard: FloatArray) -> Ends:
     """The ends around estimates, with the released number and one person to each side in; NaN where there is none."""
     reach = np.where(np.isfinite(standard), NORMAL_QUANTILE * standard, np.nan)
     least = np.maximum(np.minimum(np.ceil(estimates - reach), counts - 1), 0)

@@ -8,27 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import Results
-from pipeline.estimation.measurement_files import MeasurementSource, PartTask, SourceFiles
+from pipeline.estimation.measurement_files import (
+    Form,
+    MeasurementSource,
+    PartTask,
+    SourceFiles,
+    by_number,
+    checked,
+    numbered,
+    require,
+)
 from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import (
+    CHILDREN,
+    INFORMATION,
     Computed,
     Estimation,
     SumsEstimation,
-    below_arrays,
-    below_result,
+    check_counts,
+    check_report,
     is_by_sums,
     packed_level,
     packed_top,
-    top_result,
     unpacked_level,
     unpacked_top,
 )
+from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.execution.threads import give_memory_back
@@ -130,16 +142,16 @@ class ComputedBySubtree(Computed):
         """Free the values that are held for the parts; they are read again where needed."""
         self.__dict__.pop("_held", None)
 
-    def part(self, number: int, *, values: bool = True) -> tuple[Problem, SourceFiles, Basis]:
+    def part(self, number: int, *, values: bool = True) -> tuple[Problem, SourceFiles | None, Basis]:
         """What a task on a part is given: its problem, the files of its measurements, and the basis of the release.
 
         The values of queries with few numbers are in the problem, and have no file there.
 
         Args:
             number: of the part.
-            values: whether the task needs any.
+            values: whether the task needs any; else there are neither values nor files.
         """
-        problem, files = self._held if values else (self.stated, self._files)
+        problem, files = self._held if values else (self.stated, None)
         return part_of(problem, self.cut, number), files, self.basis
 
     @cached_property
@@ -173,7 +185,7 @@ class ComputedBySubtree(Computed):
         give_memory_back()
         return replace(stated, measured=tuple(map(tuple, measured))), tuple(map(tuple, files))
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """See `Computed.parts`."""
         return [(number, *self.part(number)) for number in range(len(self.cut.parts))]
 
@@ -183,28 +195,26 @@ class ComputedBySubtree(Computed):
 
     def _estimated_tops(self) -> Iterator[Arrays]:
         """The estimate of each part's geounits at the cut, from its measurements."""
-        batches, numbers = self.job.batches, range(len(self.cut.parts))
-        missing = [number for number in numbers if not batches.has(self.step, str(number))]
-        tasks = (TopTask(number, *self.part(number)) for number in missing)
-        for number, estimate in zip(missing, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
-            batches.put(self.step, str(number), packed_top(estimate))
+        numbers = range(len(self.cut.parts))
+        parts = [([str(number)], partial(self._top_task, number)) for number in numbers]
+        workers, batches = self.job.workers, self.job.batches
+        run_missing(workers, batches, self.step, estimate_top, parts, lambda one: [packed_top(one)], self.part_done)
         for number in numbers:
             yield batches.needed(self.step, str(number))
+
+    def _top_task(self, number: int) -> TopTask:
+        return TopTask(number, *self.part(number))
 
 
 class SubtreeEstimation(Estimation):
     """The estimation of one universe whose spine is cut at a level."""
 
-    _computed: ComputedBySubtree
+    computed: ComputedBySubtree
+    cut: Cut
 
     def __init__(self, job: Job, universe: Universe, cut: Cut, results: Callable[[str], Results] | None = None) -> None:
-        self._cut = cut
+        self.cut = cut
         super().__init__(job, universe, results)
-
-    @property
-    def cut(self) -> Cut:
-        """Where the spine is cut."""
-        return self._cut
 
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""
@@ -224,7 +234,7 @@ class SubtreeEstimation(Estimation):
 
     def combine(self) -> None:
         """The upward pass of all parts, and of the levels down to the cut."""
-        self._computed.combined()
+        self.computed.combined()
         self.job.progress.advance(self.cut.level + 1)
 
     def estimate_below(self) -> Notes:
@@ -235,18 +245,14 @@ class SubtreeEstimation(Estimation):
         """
         levels = self.job.spine.levels[self.cut.level + 1 :]
         counts = self.released(self.cut.level)
-        batches, step = self.job.batches, self._step_below
-        missing = [
-            number
+        parts = [
+            ([f"{level.name}-{number}" for level in levels], partial(self._below_task, number, counts))
             for number in range(len(self.cut.parts))
-            if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
         ]
-        tasks = (self._below_task(number, counts) for number in missing)
-        results = self.job.workers.run(estimate_below, tasks, self._computed.part_done)
-        for number, solved in zip(missing, results, strict=True):
-            for level, result in zip(levels, solved, strict=True):
-                batches.put(step, f"{level.name}-{number}", packed_level(result))
-        self._computed.forget_values()
+        done = self.computed.part_done
+        packed, workers = partial(map, packed_level), self.job.workers
+        run_missing(workers, self.job.batches, self._step_below, estimate_below, parts, packed, done)
+        self.computed.forget_values()
         notes: Notes = {}
         for level in levels:
             reports: list[SolverReport] = []
@@ -268,16 +274,16 @@ class SubtreeEstimation(Estimation):
     def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:
         first, last = self.cut.parts[number]
         rows = self.job.spine.rows_below(self.cut.level, first, last)
-        flags = self._computed.checked[self.cut.level + 1 :]
+        flags = self.computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
-        part, files, basis = self._computed.part(number)
-        part = self.known.of_part(part, self.cut.level, rows)
-        return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
+        part, files, basis = self.computed.part(number)
+        part = self.known.put(part, range(self.cut.level, self.job.spine.n_levels), rows)
+        return BelowTask(number, part, files, basis, counts[first:last], checked, self.computed.passes)
 
     def close(self) -> None:
         """Free the intermediate results and the parts, since the files are written."""
         super().close()
-        for step in (self._computed.step, self._step_below, self._step_linear):
+        for step in (self.computed.step, self._step_below, self._step_linear):
             self.job.batches.forget(step)
 
     @property
@@ -310,7 +316,22 @@ class TopTask(PartTask):
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        return top_result(arrays, self.part, self.basis)
+        n, n_cells = len(self.part.spine.levels[0]), int(np.prod(self.part.shape))
+        blocks = (self.basis.n_blocks, self.basis.n_asymmetric, self.basis.n_asymmetric)
+        form: Form = {"classes": (np.int64, (n,))}
+        form |= {f"info_{name}": (np.float64, (None, *blocks)) for name in INFORMATION}
+        if "fixed" in arrays:
+            form["fixed"] = (np.float64, (n, n_cells))
+        if "children_mean" in arrays:
+            form |= {f"children_{name}": (np.float64, (n, n_cells)) for name in CHILDREN}
+            form["children_precision"] = (np.float64, (None, *blocks))
+        classes = np.asarray(checked(arrays, form)["classes"], dtype=np.int64)
+        n_classes = int(classes.max(initial=-1)) + 1
+        require(bool((classes >= 0).all()) and n_classes <= n, "classes")
+        for name, (_, shape) in form.items():
+            require(bool(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all()), name)
+            require(shape[0] is not None or len(arrays[name]) == n_classes, name)
+        return unpacked_top(arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,11 +350,19 @@ class BelowTask(PartTask):
 
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return below_arrays(result)
+        return numbered(map(packed_level, result))
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        return below_result(arrays, self.part)
+        levels, results = self.part.spine.levels[1:], []
+        names = {"counts.data", "counts.indices", "counts.indptr", "counts.shape", "report"}
+        for level, own in zip(levels, by_number(arrays, len(levels)), strict=True):
+            for name in sorted(own.keys() ^ names):
+                require(False, name)
+            check_counts(own, len(level), int(np.prod(self.part.shape)))
+            check_report(own["report"])
+            results.append(unpacked_level(own))
+        return results
 
 
 def estimate_top(task: TopTask) -> LevelEstimate:

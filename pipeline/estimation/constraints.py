@@ -8,7 +8,6 @@ records and the facts themselves allow them is examined.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +27,7 @@ from pipeline.release.facilities import read_public_facilities
 from pipeline.release.histograms import read_histogram
 from pipeline.release.published_files import UniverseFiles
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import Ends, FloatArray, IntArray
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.linear.upward import LevelEstimate
@@ -52,23 +51,15 @@ class Results(Protocol):
     def combined(self) -> tuple[Problem, list[LevelEstimate]]:
         """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """Of each part below a cut what `PartTask` takes."""
 
 
-class IntervalRule(ABC):
-    """The 90 % intervals of the numbers of a table at one level."""
-
-    @abstractmethod
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """The ends `(n, size)` for the released numbers `(n, size)` of some rows; NaN where none is determined."""
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """Which numbers `(n, size)` are so large that they are not bound by the least that they can be.
-
-        It is asked of those that simulated runs tell of sums.
-        """
-        raise NotImplementedError
+#: The 90 % intervals of the numbers of a table at one level: released numbers `(n, size)`, and which rows of the level
+#: these are -> ends `(n, size)`; NaN where none is determined.
+IntervalRule = Callable[[IntArray, slice], Ends]
+#: Standard errors of such numbers: some rows of a level -> `(n, size)`.
+StandardErrors = Callable[[slice], FloatArray]
 
 
 class Knowledge:
@@ -79,11 +70,6 @@ class Knowledge:
     """
 
     simulated: bool = True
-
-    @staticmethod
-    def distinguished(universe: Universe) -> tuple[Marginal, ...]:  # noqa: ARG004
-        """The queries, beside the measured ones, that estimates must tell apart; known before a run from the spec."""
-        return ()
 
     def declared(self) -> Iterable[FacilityBounds]:
         """Hard bounds at a level, which are carried to all others with what is exact; one is made after the other."""
@@ -125,37 +111,23 @@ class Knowledge:
         """What the manifest says of it at a level."""
         return {}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(self, rule: IntervalRule, standard: StandardErrors, table: Table, level: int) -> IntervalRule:
         """The rule of the intervals of a table at a level, for those who know it.
 
         Args:
             rule: for those who do not.
+            standard: standard errors of the table's numbers, likewise.
             table: of the universe.
             level: of the spine.
         """
         return rule
 
 
-class Released:
-    """The released histograms of a universe.
-
-    Args:
-        job: the run.
-        universe: that is released already.
-    """
-
-    def __init__(self, job: Job, universe: Universe) -> None:
-        self._job = job
-        self._universe = universe
-        self._histograms: dict[int, sp.csr_array] = {}
-
-    def histogram(self, level: int) -> sp.csr_array:
-        """Of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        if level not in self._histograms:
-            geounits = self._job.spine.levels[level]
-            path = self._job.readable(self._job.folder(self._universe).histogram(geounits.name))
-            self._histograms[level] = read_histogram(path, geounits.geocodes, self._universe.schema)
-        return self._histograms[level]
+def released_histogram(job: Job, universe: Universe, level: int) -> sp.csr_array:
+    """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
+    geounits = job.spine.levels[level]
+    path = job.readable(job.folder(universe).histogram(geounits.name))
+    return read_histogram(path, geounits.geocodes, universe.schema, signed=universe.measure.signed)
 
 
 def sparse_answers(query: Marginal, counts: sp.csr_array) -> sp.csr_array:
@@ -343,12 +315,6 @@ def broken_bound(bound: Bound, facilities: IntArray, answers: IntArray, geocodes
     )
 
 
-def distinguished_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
-    """See `Knowledge.distinguished`: of all that public inputs say of a universe."""
-    own = BoundedByFacilities.distinguished(universe)
-    return (*own, *(query for fact in universe.facts for query in fact.distinguished()))
-
-
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:
     """What the links of a universe say of it."""
     for link in job.links:
@@ -389,32 +355,37 @@ class Known:
             problem = one.stated(problem)
         return problem
 
-    def at_level(self, problem: Problem, level: int) -> Problem:
-        """The problem of the whole spine, or of its upper levels, with what is known of one of its levels.
-
-        Raises:
-            ReleaseError: a released histogram that it needs is not there.
-        """
-        return _with_known(problem, self.knowledge, _whole(problem), {level})
-
-    def simulated(self, problem: Problem) -> Problem:
-        """The problem of the whole spine with what a simulated run knows of all its levels."""
-        knowledge = tuple(one for one in self.knowledge if one.simulated)
-        return _with_known(problem, knowledge, _whole(problem), range(problem.spine.n_levels))
-
-    def of_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
-        """A part's problem with what is known of its levels.
+    def put(
+        self, problem: Problem, bounded: Collection[int], rows: Sequence[slice] = (), *, simulated: bool = False
+    ) -> Problem:
+        """A problem with what is expected of each of its levels, and the bounds of some of them.
 
         Args:
-            part: of the universe, from level `first` of the spine on.
-            first: its first level.
-            rows: per level of it, its geounits.
+            problem: of the whole spine, of its upper levels, or of a part of it.
+            bounded: levels of the spine.
+            rows: of a part, per level, its geounits.
+            simulated: with what simulated runs know, alone.
 
         Raises:
             ReleaseError: a released histogram that it needs is not there.
         """
-        places = list(enumerate(rows, start=first))
-        return _with_known(part, self.knowledge, places, [level for level, _ in places])
+        knowledge = [one for one in self.knowledge if one.simulated or not simulated]
+        own = rows or (slice(None),) * problem.spine.n_levels
+        places = list(enumerate(own, start=problem.first_level))
+        bounds = tuple(
+            tuple(bound for one in knowledge for bound in one.bounds(*place)) if place[0] in bounded else ()
+            for place in places
+        )
+        implied = tuple(
+            of_level for place in places for one in knowledge if (of_level := one.implied(*place)) is not None
+        )
+        shares = tuple(tuple(shared for one in knowledge for shared in one.shares(*place)) for place in places)
+        return replace(
+            problem,
+            joined=bounds if any(bounds) else problem.joined,
+            implied=implied or problem.implied,
+            shares=shares if any(shares) else problem.shares,
+        )
 
     def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:
         """See `Knowledge.at_top`."""
@@ -435,37 +406,8 @@ class Known:
         """See `Knowledge.notes`."""
         return {name: note for one in self.knowledge for name, note in one.notes(level).items()}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+    def intervals(self, rule: IntervalRule, standard: StandardErrors, table: Table, level: int) -> IntervalRule:
         """See `Knowledge.intervals`."""
         for one in self.knowledge:
-            rule = one.intervals(rule, table, level)
+            rule = one.intervals(rule, standard, table, level)
         return rule
-
-
-def _whole(problem: Problem) -> list[tuple[int, slice]]:
-    return [(level, slice(None)) for level in range(problem.spine.n_levels)]
-
-
-def _with_known(
-    problem: Problem, knowledge: Sequence[Knowledge], places: Sequence[tuple[int, slice]], bounded: Collection[int]
-) -> Problem:
-    """A problem with what is expected of each of its levels, and the bounds of some of them.
-
-    Args:
-        places: per level of the problem, which level of the spine it is, and which of its geounits.
-        bounded: levels of the spine.
-    """
-    bounds = tuple(
-        tuple(bound for one in knowledge for bound in one.bounds(level, rows)) if level in bounded else ()
-        for level, rows in places
-    )
-    implied = tuple(
-        of_level for level, rows in places for one in knowledge if (of_level := one.implied(level, rows)) is not None
-    )
-    shares = tuple(tuple(shared for one in knowledge for shared in one.shares(level, rows)) for level, rows in places)
-    return replace(
-        problem,
-        joined=bounds if any(bounds) else problem.joined,
-        implied=implied or problem.implied,
-        shares=shares if any(shares) else problem.shares,
-    )

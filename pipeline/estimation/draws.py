@@ -6,9 +6,10 @@ them. Where the spine is cut, the levels down to the cut are drawn here, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,16 @@ from scipy.special import ndtri
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered
 from pipeline.estimation.whole_spine import Computed, Estimation
-from pipeline.execution.batches import run_kept
-from pipeline.execution.workers import foreign_arrays
+from pipeline.execution.batches import run_kept, run_missing
 from pipeline.model.public_key import public_key
 from pipeline.model.universe import Table
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
-from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_below, variances_of
+from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_of
 from postprocess.linear.draws import (
     UNKNOWN,
     DrawnLevel,
@@ -38,8 +38,9 @@ from postprocess.linear.draws import (
     persons,
     within_families,
 )
-from postprocess.linear.upward import upward_pass
+from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.marginal import Marginal
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,33 @@ class DrawnSpine:
     variances: tuple[AnswerVariances, ...]
     tables: tuple[DrawnTable, ...]
     first_level: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        basis: Basis,
+        upward: Sequence[LevelEstimate],
+        tables: tuple[DrawnTable, ...],
+        n_levels: int,
+        found: Iterable[LevelVariances],
+        below: Sequence[Marginal] = (),
+    ) -> DrawnSpine:
+        """The first `n_levels` of a problem; of a part those below its top, which is drawn before.
+
+        Args:
+            problem, basis: of what is drawn, and of the whole release.
+            upward: the upward pass.
+            tables: that are published.
+            n_levels: how many.
+            found: the covariances of the levels that are drawn, and maybe of others after these.
+            below: queries that are published of levels below the problem's.
+        """
+        first = problem.first_level
+        drawn = zip(range(int(first > 0), n_levels), found, strict=False)
+        variances = tuple(one.of_queries(basis, followed_at(tables, first + level)) for level, one in drawn)
+        queries = [asked_at(tables, first + level) for level in range(n_levels)]
+        return cls(problem.spine, basis, drawn_levels(problem, basis, upward, queries, below), variances, tables, first)
 
     def steps(
         self, normals: PublicNormals, top: FloatArray | None = None, above: Steps | None = None
@@ -241,13 +269,8 @@ class Draws:
         """Draw the levels that are held at once, of which `lowest` is the lowest with a table."""
         job, tables = self.estimation.job, self.tables
         problem, upward = computed.combined()
-        variances = tuple(
-            found.of_queries(computed.basis, followed_at(tables, level))
-            for level, found in zip(range(lowest + 1), variances_of(problem, upward), strict=False)
-        )
-        queries = [asked_at(tables, level) for level in range(lowest + 1)]
-        levels = drawn_levels(problem, computed.basis, upward, queries)
-        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        found = variances_of(problem, upward)
+        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, lowest + 1, found)
         tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
         results = run_kept(
             job.workers, job.batches, self.step, run_draw, tasks,
@@ -265,18 +288,14 @@ class Draws:
         step = f"{self.step} {cut.name}"
         problem, upward = computed.combined()
         found = list(variances_of(problem, upward))
-        variances = tuple(one.of_queries(computed.basis, followed_at(tables, i)) for i, one in enumerate(found))
-        top = found[-1]
         below = tuple(query for level in range(cut.level + 1, job.spine.n_levels) for query in asked_at(tables, level))
-        queries = [asked_at(tables, level) for level in range(cut.level + 1)]
-        levels = drawn_levels(problem, computed.basis, upward, queries, below)
-        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, cut.level + 1, found, below)
         unknown = {
-            number: known_answers(variances[cut.level], table.marginal)[1]
+            number: known_answers(drawn.variances[cut.level], table.marginal)[1]
             for number, table in enumerate(tables)
             if table.levels[-1] > cut.level
         }
-        at_once = max(1, MOST_AT_CUT // (levels[-1].numbers * len(levels[-1].classes)))
+        at_once = max(1, MOST_AT_CUT // (drawn.levels[-1].numbers * len(drawn.levels[-1].classes)))
         with ExitStack() as stack:
             sinks = self._sinks(stack)
             for first in range(0, self.count, at_once):
@@ -286,7 +305,7 @@ class Draws:
                     arrays, at_cut = self._above(drawn, number, cut.level)
                     tops.append(at_cut)
                     job.batches.put(step, f"{number}", arrays)
-                self._draw_parts(computed, step, top, unknown, tops)
+                self._draw_parts(computed, step, found[-1], unknown, tops)
                 for number in numbers:
                     self._write_parts(computed, step, sinks, number)
             job.batches.forget(step)
@@ -313,18 +332,19 @@ class Draws:
         tops: list[DrawnTop],
     ) -> None:
         """Draw below the cut, part by part; each draw of each part is kept."""
-        batches = self.estimation.job.batches
-        names = [[f"{one.normals.number}-{part}" for one in tops] for part in range(len(computed.cut.parts))]
-        tasks = []
-        for part, rows in enumerate(slice(*run) for run in computed.cut.parts):
-            if not all(batches.has(step, name) for name in names[part]):
-                own = {number: array[rows] for number, array in unknown.items()}
-                drawn = tuple(one.of_rows(rows) for one in tops)
-                tasks.append(DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn))
-        results = self.estimation.job.workers.run(draw_below, tasks, computed.part_done)
-        for task, found in zip(tasks, results, strict=True):
-            for name, arrays in zip(names[task.number], found, strict=True):
-                batches.put(step, name, arrays)
+
+        def task(part: int) -> DrawBelowTask:
+            rows = slice(*computed.cut.parts[part])
+            own = {number: array[rows] for number, array in unknown.items()}
+            drawn = tuple(one.of_rows(rows) for one in tops)
+            return DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn)
+
+        parts = [
+            ([f"{one.normals.number}-{part}" for one in tops], partial(task, part))
+            for part in range(len(computed.cut.parts))
+        ]
+        job = self.estimation.job
+        run_missing(job.workers, job.batches, step, draw_below, parts, iter, computed.part_done)
 
     def _write_parts(
         self,
@@ -407,25 +427,18 @@ class DrawBelowTask(PartTask):
 
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return {f"{i}.{name}": array for i, arrays in enumerate(result) for name, array in arrays.items()}
+        return numbered(result)
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        expected = {
-            f"{i}.{number}-{level}": (len(self.part.spine.levels[level - self.part.first_level]), table.marginal.size)
-            for i in range(len(self.tops))
+        levels, first = self.part.spine.levels, self.part.first_level
+        form: Form = {
+            f"{number}-{level}": (np.int64, (len(levels[level - first]), table.marginal.size))
             for number, table in enumerate(self.tables)
             for level in table.levels
-            if level > self.part.first_level
+            if level > first
         }
-        found = {name: array.shape for name, array in arrays.items() if array.dtype == np.int64}
-        if found != expected or len(arrays) != len(expected):
-            raise foreign_arrays("draws")
-        own: list[dict[str, IntArray]] = [{} for _ in self.tops]
-        for name, array in arrays.items():
-            draw, _, place = name.partition(".")
-            own[int(draw)][place] = array
-        return own
+        return [checked(own, form) for own in by_number(arrays, len(self.tops))]
 
 
 def draw_below(task: DrawBelowTask) -> list[Arrays]:
@@ -434,20 +447,15 @@ def draw_below(task: DrawBelowTask) -> list[Arrays]:
     upward = upward_pass(problem, task.basis)
     cut = problem.first_level
     n_levels = 1 + max(table.levels[-1] for table in task.tables) - cut
-    queries = [asked_at(task.tables, cut + level) for level in range(n_levels)]
-    variances = tuple(
-        found.of_queries(task.basis, followed_at(task.tables, cut + level))
-        for level, found in zip(range(1, n_levels), variances_below(problem, upward, task.top), strict=False)
-    )
-    levels = drawn_levels(problem, task.basis, upward, queries)
-    drawn = DrawnSpine(problem.spine, task.basis, levels, variances, task.tables, cut)
+    found = variances_of(problem, upward, task.top)
+    drawn = DrawnSpine.of(problem, task.basis, upward, task.tables, n_levels, found)
     rows = tuple(problem.first_row(level) for level in range(n_levels))
     out: list[Arrays] = []
     for top in task.tops:
         above: Steps = {number: (steps, task.unknown[number]) for number, steps in top.steps.items()}
         normals = replace(top.normals, first_level=cut, first_rows=rows)
         arrays: dict[str, IntArray] = {}
-        for level, found, _ in drawn.steps(normals, top.histograms, above):
-            arrays |= drawn.published(level, found)
+        for level, answers, _ in drawn.steps(normals, top.histograms, above):
+            arrays |= drawn.published(level, answers)
         out.append(arrays)
     return out

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.estimation.around_estimates import is_long, measured_within
+from pipeline.estimation.around_estimates import MeasuredSums
 from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.problem import invariants_of, sizes_in, unmeasured_problem
 from pipeline.model.draw import Draw, Noise, by_level, everywhere
@@ -35,11 +35,10 @@ from postprocess.linear.covariances import (
     ExpectedErrors,
     LevelClasses,
     LevelCovariances,
-    answer_variances,
-    area_variances,
     covariances,
     expected_errors,
     geounit_classes,
+    of_level,
 )
 from postprocess.linear.information import fixed_answers
 from postprocess.linear.upward import basis_of
@@ -187,15 +186,6 @@ class Expectation:
         number = self.spine.index_of(level)
         return expected_errors(self.basis, self.classes[number], planned[number], query)
 
-    def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
-        """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""
-        classes = self.classes[level]
-        return answer_variances(self.basis, classes, planned[level], marginal)[classes.downward]
-
-    def area_variances(self, planned: Sequence[LevelCovariances], leaves: BoolArray, marginal: Marginal) -> FloatArray:
-        """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
-        return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
-
     def exact(self, level: int, marginal: Marginal) -> tuple[BoolArray, IntArray]:
         """Which answers zeros and invariants fix, `(n_classes, size)`, and the class of each geounit of a level."""
         classes = self.classes[level]
@@ -234,7 +224,8 @@ class Determined:
             return 0.0
         number = self.spine.index_of(level)
         classes = self._expectation.classes[number]
-        variances = answer_variances(self._expectation.basis, classes, self._expectation.planned()[number], query)
+        found = of_level(classes, self._expectation.planned()[number])
+        variances = found.of_classes(self._expectation.basis, query)
         free = float(classes.sizes @ (variances != 0).sum(axis=1))
         return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
 
@@ -333,11 +324,11 @@ def _levels_with_intervals(table: Table, universe: Universe, links: Sequence[Lin
 
 def _of_long_sums(table: Table, universe: Universe, spine: Spine, estimator: str) -> list[str]:
     """A sentence where the numbers of a table are sums of many measured answers, with what they are the sums of."""
-    places = [spine.index_of(level) for level in table.levels]
+    sums, places = MeasuredSums(universe, estimator), [spine.index_of(level) for level in table.levels]
     within = {
-        spine.level_names[place]: measured_within(universe, estimator, table.query, place)
+        spine.level_names[place]: sums.within(table.query, place)
         for place in places
-        if is_long(universe, estimator, table.query, place)
+        if sums.are_long(table.query, place)
     }
     if not within:
         return []

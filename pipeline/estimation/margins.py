@@ -25,13 +25,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from geography.spine import Spine
 from pipeline.estimation.around_estimates import AroundEstimates
 from pipeline.estimation.constraints import IntervalRule
+from pipeline.estimation.measurement_files import checked, require
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.subtree_answers import LinearParts
 from pipeline.execution.batches import run_kept
 from pipeline.execution.threads import give_memory_back
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.draw import by_level, everywhere, kinds_of
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
@@ -39,7 +40,7 @@ from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.batch import members_expected
 from postprocess.downward.intervals import Intervals, ReportedIntervals
 from postprocess.downward.simulated_margins import ENOUGH, ErrorCounts, PublishedTable, SizedErrors, n_owners
@@ -133,7 +134,7 @@ class TableVariances:
     def _members_of(self, level: int) -> Implied:
         """The members that households of a level were to have when they were released; those of the last are kept."""
         if self._implied is None or self._implied[0] != level:
-            (_, upward), problem = self._estimation.combined(), self._estimation.simulated
+            (_, upward), problem = self._estimation.computed.combined(), self._estimation.simulated
             parents = self._estimation.released(level - 1) if level else None
             own = upward[min(level, len(upward) - 1)]
             implied = members_expected(problem, self._estimation.basis, level, own, parents)
@@ -144,7 +145,7 @@ class TableVariances:
     @cached_property
     def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances | None]:
         """Those of the levels that are held at once, and all covariances at the cut, which its parts begin with."""
-        (problem, upward), basis = self._estimation.combined(), self._estimation.basis
+        (problem, upward), basis = self._estimation.computed.combined(), self._estimation.basis
         if self._cut is None:
             found = answer_variances_of(problem, basis, upward, self._queries)
             return tuple(self._given_persons(level, slice(None), own) for level, own in enumerate(found)), None
@@ -183,15 +184,15 @@ class TableVariances:
         parts = [variances.largest() for _, variances in self.stretches(level)]
         return AnswerVariances.joined(parts).largest()
 
-    def of_rows(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
-        """Variances that hold some geounits' own, and which rows of them these are."""
+    def of_rows(self, level: int, rows: slice) -> AnswerVariances:
+        """The variances of some geounits, and classes of others."""
         if self._cut is None or level <= self._cut.level:
-            return self._held[0][level], rows
+            return self._held[0][level].with_rows(rows)
         own = [self._below.rows(level, number) for number in range(len(self._cut.parts))]
         numbers = [n for n, part in enumerate(own) if part.start < rows.stop and rows.start < part.stop]
         first = own[numbers[0]].start
         joined = AnswerVariances.joined([self._of_part(level, number) for number in numbers])
-        return joined, slice(rows.start - first, rows.stop - first)
+        return joined.with_rows(slice(rows.start - first, rows.stop - first))
 
     def of_groups(self, level: int, groups: Sequence[IntArray]) -> list[AnswerVariances]:
         """The variances of several groups of geounits, whose rows increase, with the scale of the level."""
@@ -215,24 +216,11 @@ class TableVariances:
 _MOST_VISITS = 8.0
 
 
-@dataclass(eq=False)
-class _Group:
-    """Subtrees that are worked on together, while what they need is put together."""
-
-    problem: Problem
-    rows: list[IntArray]
-    released: list[sp.csr_array]
-    variances: list[AnswerVariances | None]
-
-    def stretch(self) -> Stretch:
-        everywhere = tuple(np.ones(len(rows), dtype=bool) for rows in self.rows[:-1])
-        return Stretch(self.problem, tuple(self.rows), tuple(self.released), everywhere, tuple(self.variances))
-
-
+@dataclass(frozen=True, eq=False)
 class SampledRuns:
     """The simulated runs of one universe.
 
-    Args:
+    Attributes:
         estimation: of the universe, whose histograms are written.
         tables: each table at each of its levels.
         variances: of the tables' numbers.
@@ -240,53 +228,48 @@ class SampledRuns:
         stand_ins: per level, what stands in for the truth; the released histograms by default.
     """
 
-    def __init__(
-        self,
-        estimation: Estimation,
-        tables: tuple[PublishedTable, ...],
-        variances: TableVariances,
-        most: int,
-        stand_ins: tuple[sp.csr_array, ...] | None = None,
-    ) -> None:
-        self._stand_ins = stand_ins
-        self._estimation = estimation
-        self._spine = estimation.job.spine
-        self._tables = tables
-        self._variances = variances
-        self._most = most
+    estimation: Estimation
+    tables: tuple[PublishedTable, ...]
+    variances: TableVariances
+    most: int
+    stand_ins: tuple[sp.csr_array, ...] | None = None
+
+    @property
+    def _spine(self) -> Spine:
+        return self.estimation.job.spine
 
     def rates(self) -> Rates:
         """How often each level is simulated."""
         needed: list[float] = []
         filled: list[FloatArray | IntArray] = []
-        n_cells = self._estimation.stated.n_cells
+        n_cells = self.estimation.stated.n_cells
         cut = cut_level(self._spine)
         for level in range(self._spine.n_levels):
             released = self._truth(level)
             filled.append(np.diff(released.indptr))
             leaves = self._spine.n_leaves if cut is not None and level > cut else 0
             needed.append(max(self._needed(level, released, leaves), self._of_each(level)))
-        return rates_of(self._spine, needed, work_of(self._spine, n_cells, filled[:-1]), self._most)
+        return rates_of(self._spine, needed, work_of(self._spine, n_cells, filled[:-1]), self.most)
 
     def _truth(self, level: int) -> sp.csr_array:
         """What stands in for the truth, `(n, n_cells)`."""
-        return self._estimation.released(level) if self._stand_ins is None else self._stand_ins[level]
+        return self.estimation.released(level) if self.stand_ins is None else self.stand_ins[level]
 
     def _of_each(self, level: int) -> float:
         """Simulations by which each cell has errors enough, of counts of 0 and of others; 0 where all share them."""
-        with_tables = any(table.level == level for table in self._tables)
+        with_tables = any(table.level == level for table in self.tables)
         enough = min(_MOST_VISITS, 2 * ENOUGH / len(self._spine.levels[level]))
-        return enough if self._stand_ins is not None and with_tables else 0.0
+        return enough if self.stand_ins is not None and with_tables else 0.0
 
     def _needed(self, level: int, released: sp.csr_array, leaves: int) -> float:
-        tables = [table for table in self._tables if table.level == level]
+        tables = [table for table in self.tables if table.level == level]
         if not tables:
             return 0.0
-        origin = self._estimation.known.origin(level)
+        origin = self.estimation.known.origin(level)
         if origin is not None:
             released = sp.csr_array(released - origin)
         sizes: list[IntArray] = [np.zeros(1, dtype=np.int64)] * len(tables)
-        for rows, variances in self._variances.stretches(level):
+        for rows, variances in self.variances.stretches(level):
             part = released[rows]
             for i, table in enumerate(tables):
                 sizes[i] = sizes[i] + sizes_of(table.marginal, variances, part)
@@ -294,7 +277,7 @@ class SampledRuns:
 
     def tasks(self, rates: Rates) -> Iterator[Simulated]:
         """The runs, in order."""
-        estimation, stated = self._estimation, self._estimation.simulated
+        estimation, stated = self.estimation, self.estimation.simulated
         flags = visited(self._spine, rates, self._key("sample"))
         last = self._spine.n_levels - 1 if rates.cut is None else rates.cut
         upper = stated if rates.cut is None else above_cut(stated, Cut(last, ()))
@@ -302,16 +285,14 @@ class SampledRuns:
         variances = tuple(self._whole(level) for level in range(last + 1))
         at_cut: LevelEstimate | None = None
         if rates.cut is not None and stated.estimator == "full":
-            at_cut = summarised(estimation.combined()[1][last])
-        nothing = tuple(
-            ErrorCounts.empty(table, estimation.basis, self._variances.largest(table.level)) for table in self._tables
-        )
+            at_cut = summarised(estimation.computed.combined()[1][last])
+        nothing = tuple(ErrorCounts.empty(table, self.variances.largest(table.level)) for table in self.tables)
         silent = tuple(silent_of(stated)[: last + 1])
         for run, groups in enumerate(self._groups(rates, flags)):
             yield Simulated(
                 replicate=run,
                 basis=estimation.basis,
-                passes=estimation.passes,
+                passes=estimation.computed.passes,
                 upper=Stretch(
                     _bare(upper),
                     tuple(np.arange(len(level)) for level in upper.spine.levels),
@@ -323,23 +304,23 @@ class SampledRuns:
                 at_cut=at_cut,
                 drawn_by=self._key("summary", run),
                 groups=groups,
-                tables=self._tables,
+                tables=self.tables,
                 nothing=nothing,
                 key=self._key("members", run),
             )
 
     def _whole(self, level: int) -> AnswerVariances | None:
         """Variances of all of a level that is held at once."""
-        if not self._variances.has_tables(level):
+        if not self.variances.has_tables(level):
             return None
-        (_, variances), *_ = self._variances.stretches(level)
+        (_, variances), *_ = self.variances.stretches(level)
         return variances
 
     def _groups(self, rates: Rates, flags: list[BoolArray]) -> list[tuple[Stretch, ...]]:
         """Of each run its subtrees below the cut, some at a time."""
         if rates.cut is None:
             return [()] * rates.runs
-        found: dict[bytes, _Group] = {}
+        found: dict[bytes, tuple[Problem, list[IntArray]]] = {}
         of_runs: list[list[bytes]] = []
         for chosen in flags[rates.cut]:
             of_runs.append([])
@@ -347,23 +328,26 @@ class SampledRuns:
                 key = tops.tobytes()
                 of_runs[-1].append(key)
                 if key not in found:
-                    problem, rows = chosen_subtrees(self._estimation.simulated, rates.cut, tops)
-                    found[key] = _Group(problem, rows, [], [])
+                    found[key] = chosen_subtrees(self.estimation.simulated, rates.cut, tops)
+        released: dict[bytes, list[sp.csr_array]] = {key: [] for key in found}
+        variances: dict[bytes, list[AnswerVariances | None]] = {key: [] for key in found}
         for i, level in enumerate(range(rates.cut, self._spine.n_levels)):
-            released = self._truth(level)
-            below = i > 0 and self._variances.has_tables(level)
-            rows = [group.rows[i] for group in found.values()]
-            variances = self._variances.of_groups(level, rows) if below else [None] * len(rows)
-            for group, own in zip(found.values(), variances, strict=True):
-                group.released.append(released[group.rows[i]])
-                group.variances.append(own)
-        stretches = {key: group.stretch() for key, group in found.items()}
+            truth, rows = self._truth(level), [own[i] for _, own in found.values()]
+            below = i > 0 and self.variances.has_tables(level)
+            known = self.variances.of_groups(level, rows) if below else [None] * len(rows)
+            for key, own, of_group in zip(found, rows, known, strict=True):
+                released[key].append(truth[own])
+                variances[key].append(of_group)
+        stretches = {}
+        for key, (problem, rows) in found.items():
+            everywhere = tuple(np.ones(len(own), dtype=bool) for own in rows[:-1])
+            stretches[key] = Stretch(problem, tuple(rows), tuple(released[key]), everywhere, tuple(variances[key]))
         return [tuple(stretches[key] for key in keys) for keys in of_runs]
 
     def _together(self, cut: int, tops: IntArray) -> Iterator[IntArray]:
         """Subtrees in groups of up to `GROUP_CELLS` leaf cells."""
         leaves = self._spine.leaf_offsets(cut)
-        cells = (leaves[tops + 1] - leaves[tops]) * self._estimation.stated.n_cells
+        cells = (leaves[tops + 1] - leaves[tops]) * self.estimation.stated.n_cells
         starts, begun = [0], 0
         for number, total in enumerate(np.cumsum(cells).tolist()):
             if total - begun > GROUP_CELLS and number > starts[-1]:
@@ -375,7 +359,7 @@ class SampledRuns:
 
     def _key(self, purpose: str, *numbers: int) -> int:
         """128 bits that follow from the public seed, the universe and what they are for."""
-        seed, universe = self._estimation.stated.seed, self._estimation.universe.name
+        seed, universe = self.estimation.stated.seed, self.estimation.universe.name
         return int.from_bytes(public_key(f"spinewise simulated {purpose} 1", seed, universe, *numbers)[:16], "big")
 
 
@@ -435,20 +419,12 @@ class Simulation:
     def result_of(self, arrays: Arrays) -> list[ErrorCounts]:
         """Its errors again; WorkerError where the arrays are not those of errors."""
         expected = packed_errors(list(self.run.nothing))
-        wrong = arrays.keys() ^ expected.keys() or {
-            name
-            for name, array in arrays.items()
-            if (array.dtype.kind, array.ndim) != (expected[name].dtype.kind, expected[name].ndim)
-        }
-        if not wrong:
-            try:
-                result = unpacked_errors(arrays)
-                expectations = zip(result, self.run.nothing, self.run.tables, strict=True)
-                if all(self._alike(errors, empty, table) for errors, empty, table in expectations):
-                    return result
-            except (ValueError, IndexError, KeyError, TypeError):
-                pass
-        raise foreign_arrays("simulated errors")
+        checked(arrays, {name: (array.dtype.type, (None,) * array.ndim) for name, array in expected.items()})
+        require(int(arrays["tables"]) == len(self.run.nothing), "tables")
+        result = unpacked_errors(arrays)
+        for errors, empty, table in zip(result, self.run.nothing, self.run.tables, strict=True):
+            require(self._alike(errors, empty, table), table.name)
+        return result
 
     def _alike(self, errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
         """Whether counts of errors have the form of those of their table."""
@@ -473,7 +449,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._of_rows: tuple[tuple[int, slice], tuple[AnswerVariances, slice]] | None = None
+        self._of_rows: tuple[tuple[int, slice], AnswerVariances] | None = None
         self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
         self._repeated: dict[tuple[str, int], IntervalRule] = {}
 
@@ -580,7 +556,7 @@ class Margins:
         rule = self._repeated.get(place) or self._unconditional(table, highest)
         if level + 1 < spine.n_levels and spine.repeats(level + 1):
             self._repeated[place] = rule
-        return self.estimation.known.intervals(rule, table, level)
+        return self.estimation.known.intervals(rule, partial(self._standard, table.query, highest), table, level)
 
     def _highest(self, table: Table, level: int) -> int:
         """The highest level that has the table and the same areas as this one."""
@@ -601,23 +577,36 @@ class Margins:
     def _around(self) -> AroundEstimates:
         return AroundEstimates(self.estimation)
 
-    def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
-        """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
+    def _standard(self, query: Marginal, level: int, rows: slice) -> FloatArray:
+        """Standard errors `(n, size)` of a query's answers in some rows of a level; NaN where nothing is determined.
+
+        The variances of the last rows are kept, which are asked for more than once.
+        """
         if self._of_rows is None or self._of_rows[0] != (level, rows):
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
-        return self._of_rows[1]
+        return self._of_rows[1].standard_errors(query)[self._of_rows[1].classes]
 
     def _of_runs(self, table: PublishedTable) -> IntervalRule:
         """The intervals of a table by the errors of simulated runs, for those who know nothing else."""
-        own = self._own
+        query, level, own = table.marginal, table.level, self._own
         if own is None:
-            return _OfRuns(self, self._of_table(table))
-        errors = self.errors[table.name, table.level]
-        return _OfReports(self, ReportedIntervals(table, errors, own, self._areas(table.level)), own)
+            return self._by_runs(self._of_table(table))
+        intervals = ReportedIntervals(table, self.errors[table.name, level], own, self._areas(level))
+
+        def by_reports(counts: IntArray, rows: slice) -> Ends:
+            """With what the stored numbers of each geounit say alone."""
+            alone = query.answer(own.alone(*self.stored_of(level, rows)))
+            return intervals.ends(counts, self._standard(query, level, rows), alone)
+
+        return by_reports
 
     def _of_pooled(self, table: PublishedTable) -> IntervalRule:
         """The same, narrowed by what all cells of the table show together; not of reports."""
-        return _OfRuns(self, Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
+        return self._by_runs(Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
+
+    def _by_runs(self, intervals: Intervals) -> IntervalRule:
+        place = intervals.table.marginal, intervals.table.level
+        return lambda counts, rows: intervals.ends(counts, self._standard(*place, rows))
 
     @property
     def _of_sums(self) -> bool:
@@ -662,40 +651,6 @@ class Margins:
         if "_around" in self.__dict__:
             self._around.forget()
         self.__dict__.pop("_around", None)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfRuns(IntervalRule):
-    """The intervals of a table by the errors of simulated runs."""
-
-    margins: Margins
-    intervals: Intervals
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`."""
-        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
-        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own)
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
-        return self.intervals.large(self.margins.estimation.basis, variances, counts, own)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfReports(IntervalRule):
-    """The intervals of a table where errors depend on the counts themselves."""
-
-    margins: Margins
-    intervals: ReportedIntervals
-    errors: CountErrors
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`: with what the stored numbers of each geounit say alone."""
-        table = self.intervals.table
-        variances, own = self.margins.variances_of(table.level, rows)
-        alone = table.marginal.answer(self.errors.alone(*self.margins.stored_of(table.level, rows)))
-        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own, alone)
 
 
 # -- errors as named arrays, and back: the form in which a resumed run finds them -------------------------------------

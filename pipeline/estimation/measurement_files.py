@@ -8,6 +8,7 @@ One part of a spine that is cut into subtrees, as it is sent to a worker with th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
+from pipeline.execution.workers import foreign_arrays
 from pipeline.model.draw import by_level
 from pipeline.model.source import ToCounts
 from pipeline.model.universe import Universe
@@ -199,6 +201,42 @@ def positive_sources(folder: UniverseFiles, universe: Universe, spine: Spine) ->
         )
         for number, level in enumerate(levels)
     )
+
+
+#: Of each array by its name, type and shape; None for any length.
+Form = dict[str, tuple[type[np.generic], tuple[int | None, ...]]]
+
+
+def require(right: bool, name: str) -> None:
+    """Raises WorkerError where an array that came back, by its name, is none of its part."""
+    if not right:
+        raise foreign_arrays(name)
+
+
+def checked(arrays: Arrays, form: Form) -> Arrays:
+    """The arrays that came back; WorkerError where one is missing, too many, or has another type or shape."""
+    for name in sorted(arrays.keys() ^ form.keys()):
+        raise foreign_arrays(name)
+    for name, (kind, shape) in form.items():
+        array = arrays[name]
+        require(array.dtype == kind and array.ndim == len(shape), name)
+        require(all(n in (None, own) for n, own in zip(shape, array.shape, strict=True)), name)
+    return arrays
+
+
+def numbered(parts: Iterable[Arrays]) -> Arrays:
+    """The arrays of several results, of levels or draws, together: "NUMBER.NAME"."""
+    return {f"{i}.{name}": array for i, arrays in enumerate(parts) for name, array in arrays.items()}
+
+
+def by_number(arrays: Arrays, n: int) -> list[Arrays]:
+    """What `numbered` put together of `n` results; WorkerError where an array is of none of them."""
+    found: dict[str, dict[str, NDArray[np.generic]]] = {str(i): {} for i in range(n)}
+    for name, array in arrays.items():
+        number, _, own = name.partition(".")
+        require(number in found, name)
+        found[number][own] = array
+    return list(found.values())
 
 
 @dataclass(frozen=True, eq=False)

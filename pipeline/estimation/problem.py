@@ -15,7 +15,6 @@ from pipeline.estimation.constraints import (
     Known,
     carried_constraints,
     declared_constraints,
-    distinguished_by_inputs,
     facility_bounds,
 )
 from pipeline.estimation.measurement_files import MeasurementSource, positive_sources
@@ -143,7 +142,7 @@ def unmeasured_problem(
         passes=universe.passes,
         estimator=estimator,
         kinds=tuple(kinds_of(level) for level in drawn),
-        further=distinguished_by_inputs(universe),
+        further=tuple(query for fact in universe.facts for query in fact.distinguished()),
         positive=tuple(
             tuple(
                 PositiveAnswers(universe.source.measured(draw.query), sp.csr_array((0, draw.query.size)), 1.0)

@@ -11,29 +11,40 @@ as a file until all tables are written, and what is held does not grow with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.estimation.constraints import Results
-from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.measurement_files import (
+    Form,
+    PartTask,
+    SourceFiles,
+    by_number,
+    checked,
+    numbered,
+    require,
+)
+from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
-from pipeline.execution.workers import Workers, foreign_arrays
+from pipeline.execution.workers import Workers
+from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, FloatArray, IntArray
 from postprocess.linear.downward import (
     AnswerVariances,
     Asked,
     LevelVariances,
-    answer_variances_below,
+    answer_variances_of,
     unbiased_estimates,
-    variances_below,
+    variances_of,
 )
 from postprocess.linear.upward import answers_of_subtrees, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
-from postprocess.problem import MeasuredAnswers, Problem
+from postprocess.problem import Problem
 from postprocess.shares.estimates import adjusted
 
 if TYPE_CHECKING:
@@ -67,30 +78,26 @@ class LinearTask(PartTask):
     queries: tuple[tuple[Asked, ...], ...]
     best: FloatArray | None
 
-    def problem(self) -> Problem:
-        """See `PartTask.problem`; variances need no values."""
-        if self.best is not None:
-            return super().problem()
-        levels = zip(self.part.spine.levels, self.part.measured, strict=True)
-        nothing = tuple(tuple(_blank(query, len(level)) for query in queries) for level, queries in levels)
-        return replace(self.part.in_64_bits(), measured=nothing)
-
-    def packed(self) -> PartTask:
-        """See `PartTask.packed`."""
-        return super().packed() if self.best is not None else self
-
     def arrays_of(self, result: Any) -> Arrays:
         """See `PartTask.arrays_of`."""
-        return linear_arrays(result, self.queries)
+        return numbered(level_arrays(*level) for level in zip(result, self.queries, strict=True))
 
     def result_of(self, arrays: Arrays) -> Any:
         """See `PartTask.result_of`."""
-        _check(arrays, self)
-        return linear_levels(arrays, self.queries, with_answers=self.best is not None)
+        levels = zip(self.part.spine.levels[1:], self.queries, by_number(arrays, len(self.queries)), strict=True)
+        return [self._level_of(len(level), queries, own) for level, queries, own in levels]
 
-
-def _blank(query: MeasuredAnswers, n: int) -> MeasuredAnswers:
-    return replace(query, values=np.broadcast_to(np.int8(0), (n, query.marginal.size)))
+    def _level_of(self, n: int, queries: Sequence[Asked], arrays: Arrays) -> LinearLevel:
+        """One level of so many geounits."""
+        form: Form = {f"variances{i}": (np.float64, (None, query.size)) for i, query in enumerate(queries)}
+        if self.best is not None:
+            form |= {f"answers{i}": (np.float64, (n, query.size)) for i, query in enumerate(queries)}
+        checked(arrays, {"classes": (np.int64, (n,)), **form})
+        for name in form:
+            require(not np.isinf(arrays[name]).any(), name)
+        known = min((len(arrays[f"variances{i}"]) for i in range(len(queries))), default=n)
+        require(bool(((arrays["classes"] >= 0) & (arrays["classes"] < known)).all()), "classes")
+        return level_of(arrays, queries, with_answers=self.best is not None)
 
 
 def linear_below(task: LinearTask) -> list[LinearLevel]:
@@ -98,11 +105,11 @@ def linear_below(task: LinearTask) -> list[LinearLevel]:
     problem, basis, above = task.problem(), task.basis, task.best
     upward = upward_pass(problem, basis, means=above is not None)
     if above is None:
-        found = answer_variances_below(problem, basis, upward, task.top, task.queries)
+        found = answer_variances_of(problem, basis, upward, task.queries, task.top)
         return [LinearLevel(variances, ()) for variances in found]
     out: list[LinearLevel] = []
     for level, (variances, queries) in enumerate(
-        zip(variances_below(problem, upward, task.top), task.queries, strict=True), 1
+        zip(variances_of(problem, upward, task.top), task.queries, strict=True), 1
     ):
         above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
         answers = tuple(query.answer(above) for query in queries if isinstance(query, Marginal))
@@ -136,17 +143,16 @@ class LinearParts:
 
     def compute(self, done: Callable[[PartTask], None] | None = None) -> None:
         """Compute what is not kept yet; calls `done` with each part that was."""
-        batches, cut = self._computed.job.batches, self._computed.cut
-        missing = [
-            number
-            for number in range(len(cut.parts))
-            if not all(batches.has(self._step, f"{level.name}-{number}") for level in self._levels)
+        parts = [
+            ([f"{level.name}-{number}" for level in self._levels], partial(self._task, number))
+            for number in range(len(self._computed.cut.parts))
         ]
-        tasks = (self._task(number) for number in missing)
-        found = self._computed.job.workers.run(linear_below, tasks, done)
-        for number, levels in zip(missing, found, strict=True):
-            for level, result, queries in zip(self._levels, levels, self._queries, strict=True):
-                batches.put(self._step, f"{level.name}-{number}", level_arrays(result, queries))
+
+        def packed(levels: Sequence[LinearLevel]) -> Iterator[Arrays]:
+            return map(level_arrays, levels, self._queries)
+
+        job = self._computed.job
+        run_missing(job.workers, job.batches, self._step, linear_below, parts, packed, done)
 
     def _task(self, number: int) -> LinearTask:
         rows = slice(*self._computed.cut.parts[number])
@@ -185,51 +191,6 @@ def level_of(arrays: Arrays, queries: Sequence[Asked], *, with_answers: bool) ->
     return LinearLevel(AnswerVariances(arrays["classes"], by_query), answers)
 
 
-def linear_arrays(levels: Sequence[LinearLevel], queries: Sequence[Sequence[Asked]]) -> Arrays:
-    """All levels of a part as arrays."""
-    return {
-        f"{i}.{name}": array
-        for i, (level, own) in enumerate(zip(levels, queries, strict=True))
-        for name, array in level_arrays(level, own).items()
-    }
-
-
-def linear_levels(arrays: Arrays, queries: Sequence[Sequence[Asked]], *, with_answers: bool) -> list[LinearLevel]:
-    """What `linear_arrays` made."""
-    of_level = [
-        {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
-        for i in range(len(queries))
-    ]
-    return [level_of(own, asked, with_answers=with_answers) for own, asked in zip(of_level, queries, strict=True)]
-
-
-def _check(arrays: Arrays, task: LinearTask) -> None:
-    """Raises WorkerError where the arrays of another machine are not those of the part."""
-    expected: dict[str, tuple[type[np.generic], tuple[int | None, int]]] = {}
-    for i, (level, queries) in enumerate(zip(task.part.spine.levels[1:], task.queries, strict=True)):
-        for j, query in enumerate(queries):
-            expected[f"{i}.variances{j}"] = (np.float64, (None, query.size))
-            if task.best is not None:
-                expected[f"{i}.answers{j}"] = (np.float64, (len(level), query.size))
-        classes = arrays.get(f"{i}.classes")
-        _require(classes is not None and classes.dtype == np.int64 and classes.shape == (len(level),), f"{i}.classes")
-        assert classes is not None
-        known = min((len(arrays.get(f"{i}.variances{j}", ())) for j in range(len(queries))), default=len(level))
-        _require(bool(((classes >= 0) & (classes < known)).all()), f"{i}.classes")
-    for name, (kind, (n, size)) in expected.items():
-        array = arrays.get(name)
-        shaped = array is not None and array.dtype == kind and array.ndim == 2 and array.shape[1] == size
-        _require(shaped and (n is None or array.shape[0] == n), name)  # type: ignore[union-attr]
-        _require(not np.isinf(array).any(), name)  # type: ignore[arg-type]
-    names = expected.keys() | {f"{i}.classes" for i in range(len(task.queries))}
-    _require(set(arrays) == names, next(iter(sorted(set(arrays) ^ names)), ""))
-
-
-def _require(right: bool, name: str) -> None:
-    if not right:
-        raise foreign_arrays(name)
-
-
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing
 #: is measured.
 Answers = tuple[FloatArray, FloatArray]
@@ -262,16 +223,13 @@ class AnswersTask(PartTask):
 
     def result_of(self, arrays: Arrays) -> list[list[Answers]]:
         """See `PartTask.result_of`."""
-        expected = {
-            f"{level}.{number}.{kind}": (len(self.part.spine.levels[level + 1]), query.size)
+        form: Form = {
+            f"{level}.{number}.{kind}": (np.float64, (len(self.part.spine.levels[level + 1]), query.size))
             for level, queries in enumerate(self.queries)
             for number, query in enumerate(queries)
             for kind in ("values", "variances")
         }
-        if arrays.keys() != expected.keys() or any(
-            arrays[name].shape != shape or arrays[name].dtype != np.float64 for name, shape in expected.items()
-        ):
-            raise foreign_arrays("estimated answers")
+        checked(arrays, form)
         return [
             [(arrays[f"{level}.{number}.values"], arrays[f"{level}.{number}.variances"]) for number in range(len(own))]
             for level, own in enumerate(self.queries)
@@ -357,7 +315,8 @@ class KeptAnswers:
                         key: answers_of_subtrees(problem, basis, level, estimates[level], query, here)
                         for key, query in queries.items()
                     }
-                    self._keep(level, number, self._adjusted(level, rows, own))
+                    answers = [*self._adjusted(level, rows, own).values()]
+                    self._job.batches.put(self._step, f"{level}-{number}", _packed(answers))
         if any(self._queries[spine.n_levels :]):
             self._compute_below(spine.n_levels)
 
@@ -384,29 +343,23 @@ class KeptAnswers:
 
     def _compute_below(self, first: int) -> None:
         """The levels from `first` on, which are below a cut: of each part a piece."""
-        spine, batches = self._job.spine, self._job.batches
-        below = tuple(tuple(own.values()) for own in self._queries[first:])
+        below, levels = (
+            tuple(tuple(own.values()) for own in self._queries[first:]),
+            range(first, self._job.spine.n_levels),
+        )
         parts = self._computed.parts()
-        for level in range(first, spine.n_levels):
+        for level in levels:
             ends = np.cumsum([len(part.spine.levels[level - first + 1]) for _, part, _, _ in parts])
             self._starts[level] = [0, *ends.tolist()]
-        tasks = []
-        for number, part, files, basis in parts:
-            if not all(batches.has(self._step, f"{level}-{number}") for level in range(first, spine.n_levels)):
-                tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
-                above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
-                tasks.append(AnswersTask(number, part, files, basis, below, above))
-        for task, levels in zip(tasks, self._job.workers.run(estimate_answers, tasks), strict=True):
-            for level, queries, answers in zip(range(first, spine.n_levels), below, levels, strict=True):
-                self._keep(level, task.number, dict(zip((query.key for query in queries), answers, strict=True)))
 
-    def _keep(self, level: int, number: int, answers: Mapping[MarginalKey, Answers]) -> None:
-        arrays = {
-            f"{kind}{i}": array
-            for i, key in enumerate(self._queries[level])
-            for kind, array in zip(("values", "variances"), answers[key], strict=True)
-        }
-        self._job.batches.put(self._step, f"{level}-{number}", arrays)
+        def task(number: int, part: Problem, files: SourceFiles | None, basis: Basis) -> AnswersTask:
+            tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
+            above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
+            return AnswersTask(number, part, files, basis, below, above)
+
+        tasks = [([f"{level}-{part[0]}" for level in levels], partial(task, *part)) for part in parts]
+        packed = partial(map, _packed)
+        run_missing(self._job.workers, self._job.batches, self._step, estimate_answers, tasks, packed)
 
     def _of(self, level: int, key: MarginalKey, rows: slice) -> Answers:
         """Estimates and variances of a query's answers in some rows of a level."""
@@ -428,9 +381,10 @@ class KeptAnswers:
         )
         return values, variances
 
-    def of(self, level: int, query: Marginal) -> tuple[Rows, Rows]:
-        """Estimates and standard errors of a query's answers at a level, `(n, size)`, some rows at a time."""
-        return Rows(self, level, query.key, standard=False), Rows(self, level, query.key, standard=True)
+    def of(self, level: int, query: Marginal, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Estimates and standard errors, infinite where nothing is measured, of a query's answers in some rows."""
+        values, variances = self._of(level, query.key, rows)
+        return values.round(_DECIMALS), np.sqrt(variances).round(_DECIMALS)
 
     def forget(self) -> None:
         """Remove what is kept."""
@@ -438,27 +392,12 @@ class KeptAnswers:
         self._job.batches.forget(self._step)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The estimates of a query's answers at a level, or their standard errors: by rows, as of an array.
-
-    Attributes:
-        kept: where they are.
-        level, key: whose they are.
-        standard: standard errors, which are infinite where nothing is measured.
-    """
-
-    kept: KeptAnswers
-    level: int
-    key: MarginalKey
-    standard: bool
-
-    def __getitem__(self, rows: slice) -> FloatArray:
-        """Those of some rows, `(n, size)`."""
-        values, variances = self.kept._of(self.level, self.key, rows)
-        return np.asarray((np.sqrt(variances) if self.standard else values).round(_DECIMALS))
-
-
 def _below(own: Answers, parents: IntArray, above: Answers) -> Answers:
     found = adjusted(*own, parents, above)
     return found.values, found.variances
+
+
+def _packed(answers: Sequence[Answers]) -> Arrays:
+    """Those of a level's queries, in their order."""
+    pairs = enumerate(answers)
+    return {f"{kind}{i}": array for i, pair in pairs for kind, array in zip(("values", "variances"), pair, strict=True)}

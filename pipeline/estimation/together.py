@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import scipy.sparse as sp
 
-from pipeline.estimation.constraints import IntervalRule
+from pipeline.estimation.constraints import IntervalRule, released_histogram
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Table, Universe
-from pipeline.release.histograms import read_histogram
-from postprocess.arrays import FloatArray, IntArray
 
 
 class JointEstimation(ABC):
@@ -32,10 +28,8 @@ class JointEstimation(ABC):
         """Simulate runs for the margins of error of the tables of all universes, unless that is done."""
 
     @abstractmethod
-    def ends(
-        self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """The ends of the 90 % intervals of a table's released numbers `(n, size)` in some geounits of a level."""
+    def rule(self, universe: Universe, table: Table, level: int) -> IntervalRule:
+        """The 90 % intervals of a table's released numbers at a level."""
 
     @abstractmethod
     def write_records(self, universe: Universe) -> None:
@@ -45,41 +39,24 @@ class JointEstimation(ABC):
     def free(self) -> None:
         """Free what was computed; it is computed again where it is needed."""
 
-
-class SharedEstimation:
-    """The joint estimation of the universes of a run, which is freed once the last of them is published."""
-
-    def __init__(self, joint: JointEstimation, universes: Sequence[Universe]) -> None:
-        self.joint = joint
-        self._left = {universe.name for universe in universes}
+    @property
+    @abstractmethod
+    def left(self) -> set[str]:
+        """Names of the universes whose files are not all written yet."""
 
     def close(self, universe: Universe) -> None:
-        """All files of a universe are written."""
-        self._left.discard(universe.name)
-        if not self._left:
-            self.joint.free()
-
-
-@dataclass(frozen=True, eq=False)
-class EndsTogether(IntervalRule):
-    """The intervals of a table of one of the universes at a level."""
-
-    joint: JointEstimation
-    universe: Universe
-    table: Table
-    level: int
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `JointEstimation.ends`."""
-        return self.joint.ends(self.universe, self.table, self.level, counts, rows)
+        """All files of a universe are written: what was computed is freed once those of the last one are."""
+        self.left.discard(universe.name)
+        if not self.left:
+            self.free()
 
 
 class OneOfThem:
     """One of the universes: its steps, its released histograms and the intervals of its tables."""
 
-    def __init__(self, job: Job, shared: SharedEstimation, universe: Universe) -> None:
+    def __init__(self, job: Job, joint: JointEstimation, universe: Universe) -> None:
         self.job = job
-        self.shared = shared
+        self.joint = joint
         self.universe = universe
 
     def steps(self) -> list[Step]:
@@ -90,15 +67,13 @@ class OneOfThem:
         ]
 
     def _estimate(self) -> Notes:
-        notes = self.shared.joint.estimate(self.universe)
+        notes = self.joint.estimate(self.universe)
         self.job.progress.advance(self.job.n_geounits)
         return notes
 
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        geounits = self.job.spine.levels[level]
-        path = self.job.readable(self.job.folder(self.universe).histogram(geounits.name))
-        return read_histogram(path, geounits.geocodes, self.universe.schema)
+        return released_histogram(self.job, self.universe, level)
 
     @property
     def replicates(self) -> int:
@@ -108,14 +83,14 @@ class OneOfThem:
 
     def simulate(self) -> None:
         """Simulate runs for all universes, unless this is done."""
-        self.shared.joint.simulate()
+        self.joint.simulate()
         self.job.progress.advance(self.job.n_geounits)
 
-    def rule(self, table: Table, level: int) -> EndsTogether | None:
+    def rule(self, table: Table, level: int) -> IntervalRule | None:
         """The 90 % intervals of the released counts of a level; None without margins."""
-        return EndsTogether(self.shared.joint, self.universe, table, level) if self.replicates else None
+        return self.joint.rule(self.universe, table, level) if self.replicates else None
 
     def write_records(self) -> None:
         """Write the microdata in the universe's folder."""
-        self.shared.joint.write_records(self.universe)
+        self.joint.write_records(self.universe)
         self.job.progress.advance(self.job.spine.n_leaves)

@@ -14,16 +14,15 @@ from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
 from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in, unmeasured_problem
-from pipeline.estimation.subtree_answers import LinearParts
+from pipeline.estimation.subtree_answers import LinearLevel, LinearParts
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table, Universe
 from pipeline.release.estimates import write_estimates
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_of
-from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
-from postprocess.marginal import Marginal
-from postprocess.problem import Problem
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.marginal import Marginal, MarginalKey
 
 #: Decimals of estimates (persons) and significant digits of variances: more than the noise leaves meaning in, and few
 #: enough that the last bits of a computation, which differ between processors, do not show.
@@ -67,21 +66,15 @@ class Unbiased:
 
     def publish(self) -> None:
         """Write the estimates of all levels that tables are published for."""
-        job = self.estimation.job
-        computed = self.estimation.linear()
+        computed, above = self.estimation.linear(), None
         problem, upward = computed.combined()
-        above: FloatArray | None = None
         for number, variances in enumerate(variances_of(problem, upward)):
-            level = job.spine.levels[number]
-            is_leaf = number == job.spine.n_levels - 1
+            level = problem.spine.levels[number]
+            is_leaf = number == self.estimation.job.spine.n_levels - 1
             estimates = None if is_leaf else np.empty((len(level), problem.n_cells))
-            chunks = self._chunks(problem, upward, number, above, estimates)
-            if tables := self.tables(level.name):
-                by_query = variances.of_queries(self.estimation.basis, self._marginals(number))
-                self._write(number, tables, self._answers(by_query, tables, chunks))
-            else:
-                for _ in chunks:  # the estimates are needed below
-                    pass
+            chunks = unbiased_estimates(problem, self.estimation.basis, upward, number, above)
+            of_queries = variances.of_queries(self.estimation.basis, self._marginals(number))
+            self._write(number, self._kept(number, chunks, of_queries, estimates))
             above = estimates
         if isinstance(computed, ComputedBySubtree):
             self._publish_below(computed, variances, above)
@@ -90,67 +83,55 @@ class Unbiased:
         """Write the levels below the cut, from its estimates `(n, n_cells)` and their covariances."""
         levels = range(computed.cut.level + 1, self.estimation.job.spine.n_levels)
         queries = tuple(self._marginals(level) for level in levels)
-        step = f"unbiased {self.estimation.universe.name}"
+        step, numbers = f"unbiased {self.estimation.universe.name}", range(len(computed.cut.parts))
         parts = LinearParts(computed, top, queries, step, best)
         parts.compute(computed.part_done)
-        for level in levels:
-            if tables := self.tables(self.estimation.job.spine.level_names[level]):
-                self._write(level, tables, self._of_parts(parts, level, len(computed.cut.parts), tables))
+        for level, own in zip(levels, queries, strict=True):
+            if own:
+                self._write(level, ((parts.rows(level, number), parts.level(level, number)) for number in numbers))
         parts.forget()
-
-    def _of_parts(
-        self, parts: LinearParts, level: int, n_parts: int, tables: list[Table]
-    ) -> Iterator[tuple[slice, list[FloatArray]]]:
-        """As `_answers`, of a level below the cut."""
-        places = {marginal.key: place for place, marginal in enumerate(self._marginals(level))}
-        for number in range(n_parts):
-            found = parts.level(level, number)
-            columns: list[FloatArray] = []
-            for marginal in (table.query for table in tables):
-                variance = _significant(found.variances.by_query[marginal.key])[found.variances.classes]
-                columns += _rounded(found.answers[places[marginal.key]], variance)
-            yield parts.rows(level, number), columns
 
     def _marginals(self, level: int) -> tuple[Marginal, ...]:
         """The queries of a level's tables, each once."""
         marginals = [table.query for table in self.tables(self.estimation.job.spine.level_names[level])]
         return tuple({marginal.key: marginal for marginal in marginals}.values())
 
-    def _write(self, level: int, tables: list[Table], answers: Iterator[tuple[slice, list[FloatArray]]]) -> None:
-        job, geounits = self.estimation.job, self.estimation.job.spine.levels[level]
-        target = job.folder(self.estimation.universe).estimates(geounits.name)
-        write_estimates(target, job.run.staging, geounits.name, geounits.geocodes, tables, answers)
-
-    def _chunks(
+    def _kept(
         self,
-        problem: Problem,
-        upward: list[LevelEstimate],
         level: int,
-        above: FloatArray | None,
+        chunks: Iterator[tuple[slice, FloatArray]],
+        variances: AnswerVariances,
         estimates: FloatArray | None,
-    ) -> Iterator[tuple[slice, FloatArray]]:
-        """Estimates of a level, some geounits at a time, from those above it; all are put into `estimates`."""
-        for rows, best in unbiased_estimates(problem, self.estimation.basis, upward, level, above):
+    ) -> Iterator[tuple[slice, LinearLevel]]:
+        """What is published of a level, some geounits at a time; all estimates are put into `estimates`."""
+        queries = self._marginals(level)
+        for rows, best in chunks:
             if estimates is not None:
                 estimates[rows] = best
-            yield rows, best
+            yield rows, LinearLevel(variances.with_rows(rows), tuple(query.answer(best) for query in queries))
             self.estimation.job.progress.advance(len(best))
 
-    def _answers(
-        self, variances: AnswerVariances, tables: list[Table], chunks: Iterator[tuple[slice, FloatArray]]
-    ) -> Iterator[tuple[slice, list[FloatArray]]]:
-        """For each chunk: estimates and variances of each table, rounded; NaN where nothing was measured."""
-        marginals = [table.query for table in tables]
-        by_class = [_significant(variances.by_query[marginal.key]) for marginal in marginals]
-        for rows, best in chunks:
-            columns: list[FloatArray] = []
-            for marginal, values in zip(marginals, by_class, strict=True):
-                columns += _rounded(marginal.answer(best), values[variances.classes[rows]])
-            yield rows, columns
+    def _write(self, level: int, parts: Iterator[tuple[slice, LinearLevel]]) -> None:
+        """Write a level's tables; where there are none, its estimates are needed below."""
+        job, geounits = self.estimation.job, self.estimation.job.spine.levels[level]
+        places = {marginal.key: place for place, marginal in enumerate(self._marginals(level))}
+        keys = [table.query.key for table in self.tables(geounits.name)]
+        columns = (
+            (rows, [column for key in keys for column in _rounded(found.answers[places[key]], found.variances, key)])
+            for rows, found in parts
+        )
+        if not keys:
+            for _ in columns:
+                pass
+            return
+        target = job.folder(self.estimation.universe).estimates(geounits.name)
+        tables = self.tables(geounits.name)
+        write_estimates(target, job.run.staging, geounits.name, geounits.geocodes, tables, columns)
 
 
-def _rounded(estimates: FloatArray, variances: FloatArray) -> list[FloatArray]:
+def _rounded(estimates: FloatArray, found: AnswerVariances, key: MarginalKey) -> list[FloatArray]:
     """Estimates, rounded, and their variances, both `(n, size)`; NaN where the measurements do not determine them."""
+    variances = _significant(found.by_query[key])[found.classes]
     # + 0.0: no negative zeros
     return [np.where(np.isnan(variances), np.nan, np.round(estimates, _DECIMALS)) + 0.0, variances]
 

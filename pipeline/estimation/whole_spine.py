@@ -15,10 +15,9 @@ Only the levels at which the detail is measured have arrays over cells, one of a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from functools import cached_property, partial
-from typing import Self
 from weakref import proxy
 
 import numpy as np
@@ -26,15 +25,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Level
-from pipeline.estimation.constraints import Known, Results
-from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.estimation.constraints import Known, Results, released_histogram
+from pipeline.estimation.measurement_files import SourceFiles, require
 from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.universe import Universe
-from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
 from postprocess.downward.batch import LevelTask, Pass, SolverReport, passes_of
@@ -111,7 +109,7 @@ class Computed:
         for name in ("problem", "upward"):
             self.__dict__.pop(name, None)
 
-    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+    def parts(self) -> list[tuple[int, Problem, SourceFiles | None, Basis]]:
         """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
         return []
 
@@ -120,8 +118,9 @@ def _computed_at_once(job: Job, universe: str) -> Results:
     return Computed(job, next(one for one in job.universes if one.name == universe))
 
 
-_INFORMATION = ("precision", "known", "unmeasured", "covariance")
-_CHILDREN = ("mean", "precision", "term")
+#: The arrays of `Information` and of `ChildrenSum`.
+INFORMATION = ("precision", "known", "unmeasured", "covariance")
+CHILDREN = ("mean", "precision", "term")
 #: Of the longest report of a solver, in bytes.
 _LONGEST_REPORT = 10_000
 
@@ -139,12 +138,12 @@ def unpacked_level(arrays: Arrays) -> tuple[sp.csr_array, SolverReport]:
 
 def packed_top(estimate: LevelEstimate) -> Arrays:
     """The estimate of a part's geounits at the cut."""
-    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
-    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
+    arrays: dict[str, np.ndarray] = {"classes": estimate.classes}
+    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in INFORMATION}
     if estimate.fixed is not None:
         arrays["fixed"] = estimate.fixed
     if estimate.children is not None:
-        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
+        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in CHILDREN}
     return arrays
 
 
@@ -152,11 +151,10 @@ def unpacked_top(arrays: Arrays) -> LevelEstimate:
     """What `packed_top` packed."""
     children = None
     if "children_mean" in arrays:
-        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
+        children = ChildrenSum(*(arrays[f"children_{name}"] for name in CHILDREN))
     return LevelEstimate(
         classes=arrays["classes"],
-        own=arrays["own"],
-        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in _INFORMATION)),
+        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in INFORMATION)),
         fixed=arrays.get("fixed"),
         children=children,
     )
@@ -179,93 +177,32 @@ def _text(content: object) -> np.ndarray:
     return np.frombuffer(json.dumps(content, sort_keys=True).encode(), dtype=np.uint8)
 
 
-def top_result(arrays: Arrays, part: Problem, basis: Basis) -> LevelEstimate:
-    """What `packed_top` packed on another machine.
-
-    Raises:
-        WorkerError: an array is missing, too many, or has another type or shape than the part's estimate has.
-    """
-    n, n_cells = len(part.spine.levels[0]), int(np.prod(part.shape))
-    blocks = (basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric)
-    classes = _take(arrays, "classes", np.int64, (n,)).astype(np.int64)
-    n_classes = int(classes.max(initial=-1)) + 1
-    _require(bool((classes >= 0).all()) and n_classes <= n, "classes")
-    names = {"classes", "own"}
-    _take(arrays, "own", np.float64, blocks)
-    for name in ("precision", "known", "unmeasured", "covariance"):
-        _take(arrays, f"info_{name}", np.float64, (n_classes, *blocks))
-        names.add(f"info_{name}")
-    if "fixed" in arrays:
-        _take(arrays, "fixed", np.float64, (n, n_cells))
-        names.add("fixed")
-    if "children_mean" in arrays:
-        _take(arrays, "children_mean", np.float64, (n, n_cells))
-        _take(arrays, "children_term", np.float64, (n, n_cells))
-        _take(arrays, "children_precision", np.float64, (n_classes, *blocks))
-        names |= {"children_mean", "children_term", "children_precision"}
-    _require(set(arrays) == names, next(iter(sorted(set(arrays) ^ names)), ""))
-    return unpacked_top(arrays)
-
-
-def below_arrays(levels: Sequence[tuple[sp.csr_array, SolverReport]]) -> Arrays:
-    """Histograms and reports of the levels below the cut, as arrays."""
-    return {f"{i}.{name}": array for i, level in enumerate(levels) for name, array in packed_level(level).items()}
-
-
-def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, SolverReport]]:
-    """What `below_arrays` made.
-
-    Raises:
-        WorkerError: an array is missing, too many, or is not that of non-negative whole numbers of the part's cells.
-    """
-    n_cells = int(np.prod(part.shape))
-    levels = part.spine.levels[1:]
-    expected = {
-        f"{i}.{name}"
-        for i in range(len(levels))
-        for name in ("counts.data", "counts.indices", "counts.indptr", "counts.shape", "report")
-    }
-    _require(set(arrays) == expected, next(iter(sorted(set(arrays) ^ expected)), ""))
-    results = []
-    for i, level in enumerate(levels):
-        own = {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
-        _check_counts(own, len(level), n_cells)
-        _check_report(own["report"])
-        results.append(unpacked_level(own))
-    return results
-
-
-def _check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
+def check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
+    """Raises WorkerError where these are no histograms `(n, n_cells)` of non-negative whole numbers."""
     shape = arrays["counts.shape"]
-    _require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
+    require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
     data, indices, starts = (arrays[f"counts.{name}"] for name in ("data", "indices", "indptr"))
     for name, array in (("data", data), ("indices", indices), ("indptr", starts)):
-        _require(array.dtype.kind == "i" and array.ndim == 1, f"counts.{name}")
-    _require(data.dtype == np.int64 and bool((np.asarray(data) >= 0).all()), "counts.data")
+        require(array.dtype.kind == "i" and array.ndim == 1, f"counts.{name}")
+    require(data.dtype == np.int64 and bool((np.asarray(data) >= 0).all()), "counts.data")
     rows = np.asarray(starts, dtype=np.int64)
     whole = len(rows) == n + 1 and rows[0] == 0 and rows[-1] == len(data) == len(indices)
-    _require(bool(whole and (np.diff(rows) >= 0).all()), "counts.indptr")
+    require(bool(whole and (np.diff(rows) >= 0).all()), "counts.indptr")
     cells = np.asarray(indices, dtype=np.int64)
-    _require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
+    require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
 
 
-def _check_report(array: NDArray[np.generic]) -> None:
-    _require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
+def check_report(array: NDArray[np.generic]) -> None:
+    """Raises WorkerError where this is no report of solvers."""
+    require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
     try:
         content = json.loads(array.tobytes())
     except ValueError:
         content = None
-    numbers: dict[str, Callable[[object], bool]] = {
-        "families": _is_whole,
-        "iterations": _is_whole,
-        "checked": _is_whole,
-        "primal": _is_number,
-        "dual": _is_number,
-        "largest_difference": _is_number,
-        "by_solver": _is_counted,
-    }
-    right = isinstance(content, dict) and content.keys() == {field.name for field in fields(SolverReport)}
-    _require(right and all(numbers[name](value) for name, value in content.items()), "report")
+    kinds = {"int": _is_whole, "float": _is_number, "Mapping[str, int]": _is_counted}
+    numbers = {field.name: kinds[str(field.type)] for field in fields(SolverReport)}
+    right = isinstance(content, dict) and content.keys() == numbers.keys()
+    require(right and all(numbers[name](value) for name, value in content.items()), "report")
 
 
 def _is_whole(value: object) -> bool:
@@ -280,20 +217,6 @@ def _is_counted(value: object) -> bool:
     return isinstance(value, dict) and all(_is_whole(count) and name.isprintable() for name, count in value.items())
 
 
-def _take(arrays: Arrays, name: str, kind: type[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """The array, after its type and shape and that all of it is finite were checked."""
-    array = arrays.get(name)
-    right = array is not None and array.dtype == kind and array.shape == shape
-    _require(bool(right and np.isfinite(array).all()), name)  # type: ignore[arg-type]
-    assert array is not None
-    return array
-
-
-def _require(right: bool, name: str) -> None:
-    if not right:
-        raise foreign_arrays(name)
-
-
 def batch_name(task: LevelTask) -> str:
     """The name of a batch: its first and last parent, by their numbers in their level."""
     return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
@@ -302,64 +225,40 @@ def batch_name(task: LevelTask) -> str:
 class Estimation:
     """The estimation of one universe from public files.
 
-    Intermediate results are kept for later steps until the estimation is closed: use it as a context manager around all
-    steps of its universe.
+    Intermediate results are kept for later steps until the estimation is closed, or freed where a step failed.
 
     Args:
         job: the run.
         universe: that is estimated.
         results: gives the intermediate results of another universe, by its name; by default computed at once.
+
+    Attributes:
+        computed: the intermediate results.
+        cut: where the spine is cut; None where it is worked on at once.
     """
+
+    cut: Cut | None = None
 
     def __init__(self, job: Job, universe: Universe, results: Callable[[str], Results] | None = None) -> None:
         self.job = job
         self.universe = universe
         self._results = results
-        self._computed = self._nothing_computed()
-
-    @property
-    def cut(self) -> Cut | None:
-        """Where the spine is cut; None where it is worked on at once."""
-        return None
-
-    @property
-    def problem(self) -> Problem:
-        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
-        return self._computed.problem
+        self.computed = self._nothing_computed()
 
     @property
     def basis(self) -> Basis:
         """The basis that the problem is stated in."""
-        return self._computed.basis
+        return self.computed.basis
 
     @property
     def stated(self) -> Problem:
         """The problem without the values of its measurements."""
-        return self._computed.stated
+        return self.computed.stated
 
     @property
     def simulated(self) -> Problem:
         """The stated problem with what its simulated runs know."""
-        return self.known.simulated(self.stated)
-
-    @property
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes of every level, the detail last."""
-        return self._computed.passes
-
-    @property
-    def computed(self) -> Computed:
-        """The intermediate results."""
-        return self._computed
-
-    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
-        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
-        return self._computed.combined()
-
-    @property
-    def upward(self) -> list[LevelEstimate]:
-        """The upward pass of the whole spine, top level first; computed at first use."""
-        return self._computed.upward
+        return self.known.put(self.stated, range(self.stated.spine.n_levels), simulated=True)
 
     def steps(self) -> list[Step]:
         """The steps that write the histograms of all levels."""
@@ -374,14 +273,12 @@ class Estimation:
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
-        self._computed.combined()
+        self.computed.combined()
         self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        geounits = self.job.spine.levels[level]
-        path = self.job.readable(self.job.folder(self.universe).histogram(geounits.name))
-        return read_histogram(path, geounits.geocodes, self.universe.schema, signed=self.universe.measure.signed)
+        return released_histogram(self.job, self.universe, level)
 
     def estimate_level(self, level: int) -> Notes:
         """Solve and round one level, given the released level above; writes its histogram.
@@ -392,17 +289,17 @@ class Estimation:
         Raises:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
-        problem, estimates = self._computed.combined()
+        problem, estimates = self.computed.combined()
         above = self.released(level - 1) if level else None
         counts, report = downward_level(
-            with_positive(self.known.at_level(problem, level), self.job, self.universe, level, above),
+            with_positive(self.known.put(problem, {level}), self.job, self.universe, level, above),
             self.basis,
             level,
             estimates[level],
             above,
             self._runner(level),
-            checked=self._computed.checked[level],
-            passes=self._computed.passes,
+            checked=self.computed.checked[level],
+            passes=self.computed.passes,
         )
         if not level:
             counts = self.known.at_top(problem, counts)
@@ -412,7 +309,7 @@ class Estimation:
     @property
     def known(self) -> Known:
         """What is known of the universe besides its measurements."""
-        return self._computed.known
+        return self.computed.known
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
@@ -437,24 +334,15 @@ class Estimation:
 
     def free(self) -> None:
         """Free the intermediate results; they are recomputed where they are needed."""
-        self._computed = self._nothing_computed()
+        self.computed = self._nothing_computed()
 
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""
         self.free()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.free()
-
     def linear(self) -> Computed:
         """The results that linear estimates start from: those of the full estimator."""
-        return self._computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
+        return self.computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
 
     def _nothing_computed(self, *, full: bool = False) -> Computed:
         return Computed(self.job, self.universe, self._results, full=full)
@@ -483,22 +371,22 @@ class ComputedOnSums(Computed):
 class SumsEstimation(Estimation):
     """The estimation of such a universe; see `Estimation`."""
 
-    _computed: ComputedOnSums
+    computed: ComputedOnSums
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
-        _ = self._computed.known_sums.levels
+        _ = self.computed.known_sums.levels
         self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
     def estimate_level(self, level: int) -> Notes:
         """See `Estimation.estimate_level`."""
         above = self.released(level - 1) if level else None
-        problem = with_positive(self.problem, self.job, self.universe, level, above)
+        problem = with_positive(self.computed.problem, self.job, self.universe, level, above)
         counts, report = downward_sums(
-            self._computed.known_sums,
+            self.computed.known_sums,
             level,
             above,
-            self._computed.checked[level],
+            self.computed.checked[level],
             self._runner(level),
             problem.positive_of(level),
         )

@@ -7,7 +7,7 @@ import io
 import shutil
 import zipfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -194,3 +194,27 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
         batches.put(step, named(task), packed(result))
         yield result
     yield from before_the_next()
+
+
+def run_missing(
+    workers: Workers,
+    batches: Batches,
+    step: str,
+    function: Callable[[Task], Result],
+    tasks: Iterable[tuple[Sequence[str], Callable[[], Task]]],
+    packed: Callable[[Result], Iterable[Arrays]],
+    done: Callable[[Task], None] | None = None,
+) -> None:
+    """Work on the tasks whose results are not all kept yet, and keep these: each gives several.
+
+    Args:
+        workers, batches, step, function: as of `run_kept`.
+        tasks: of each the names of its results, and what makes it.
+        packed: makes arrays of what a task gave, in the order of the names.
+        done: called with each task that was worked on, in order.
+    """
+    missing = [(names, task) for names, task in tasks if not all(batches.has(step, name) for name in names)]
+    results = workers.run(function, (task() for _, task in missing), done)
+    for (names, _), result in zip(missing, results, strict=True):
+        for name, arrays in zip(names, packed(result), strict=True):
+            batches.put(step, name, arrays)

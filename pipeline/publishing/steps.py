@@ -14,7 +14,7 @@ from typing import Self
 from pipeline.estimation.by_subtree import estimation_of
 from pipeline.estimation.draws import Draws
 from pipeline.estimation.margins import Margins
-from pipeline.estimation.together import OneOfThem, SharedEstimation
+from pipeline.estimation.together import JointEstimation, OneOfThem
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.job import Job, perform_steps
 from pipeline.execution.steps import Step
@@ -84,7 +84,7 @@ class Publication:
     """
 
     def __init__(
-        self, job: Job, universe: Universe, shared: SharedEstimation | None = None, between: Sequence[Step] = ()
+        self, job: Job, universe: Universe, shared: JointEstimation | None = None, between: Sequence[Step] = ()
     ) -> None:
         self.job = job
         self.universe = universe
@@ -170,7 +170,10 @@ class _Alone:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.margins.close()
-        self._estimation.__exit__(kind, error, traceback)
+        if error is None:
+            self._estimation.close()
+        else:
+            self._estimation.free()
 
     def linear(self) -> list[Step]:
         """Unbiased estimates and draws."""
@@ -195,7 +198,7 @@ class _Alone:
 class _Together:
     """What the steps of a universe do that is estimated together with others; it has no linear estimates of its own."""
 
-    def __init__(self, job: Job, universe: Universe, shared: SharedEstimation) -> None:
+    def __init__(self, job: Job, universe: Universe, shared: JointEstimation) -> None:
         self.universe = universe
         self.margins = OneOfThem(job, shared, universe)
         self.estimating = self.margins.steps
@@ -203,7 +206,7 @@ class _Together:
         self.publish_records = self.margins.write_records
 
     def __exit__(self, *_: object) -> None:
-        self.margins.shared.close(self.universe)
+        self.margins.joint.close(self.universe)
 
     def linear(self) -> list[Step]:
         """None."""
@@ -219,7 +222,7 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
     """
     together = job.universes[0].together
     if together is not None:
-        shared = SharedEstimation(together.estimation(job), job.universes)
+        shared = together.estimation(job)
         ordered = sorted(job.universes, key=lambda universe: bool(universe.record_attributes))
         return tuple(Publication(job, universe, shared) for universe in ordered)
     in_order = released_in_order(job.universes, job.links)

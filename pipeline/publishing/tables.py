@@ -54,7 +54,7 @@ def _parts(
     for start in range(0, len(geounits), step):
         rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
-        lows, highs = (None, None) if rule is None else rule.ends(answers, rows)
+        lows, highs = (None, None) if rule is None else rule(answers, rows)
         yield ReleasedTable(
             name=table.name,
             level=geounits.name,

@@ -171,37 +171,36 @@ class Comparison:
         level, geocode, name = _place(self.first, text)
         if level not in self.second.levels or geocode not in self.second.spine.level(level).geocodes:
             raise InputError(f"{self.second.name}: has no {level} {geocode}, which {self.first.name} has")
-        changes = list(self._totals(level, geocode))
-        for row in (row for row in self.tables if row.level == level):
-            left, right = (
-                Release(one.companion(row.universe) if row.universe else one).table(row.table, level)
-                for one in (self.first, self.second)
-            )
-            labels = [one for one in left.columns if is_count(one)]
-            margins = None
-            if not (self.same_measurements or self.one_series):
-                margins = _margin_of_difference(left.loc[[geocode]], right.loc[[geocode]], labels)
-            firsts, seconds = (frame.loc[[geocode], labels].to_numpy()[0] for frame in (left, right))
+        changes = []
+        for universe, table, *both in self._frames(level):
+            labels = [one for one in both[0].columns if is_count(one)]
+            left, right = (frame.loc[[geocode]] for frame in both)
+            correlated = self.same_measurements or self.one_series
+            margins = None if correlated else _margin_of_difference(left, right, labels)
             for column, label in enumerate(labels):
-                margin = None if margins is None or np.isnan(margins[0, column]) else float(margins[0, column])
-                numbers = int(firsts[column]), int(seconds[column])
-                changes.append(Change(row.universe, row.table, label, *numbers, margin))
+                numbers = int(left[label].iloc[0]), int(right[label].iloc[0])
+                changes.append(Change(universe, table, label, *numbers, _number(margins, 0, column)))
         return AreaChanges(level, geocode, name, tuple(changes))
 
-    def _totals(self, level: str, geocode: str) -> Iterator[Change]:
-        """How many there are in an area, for each universe that counts and publishes no table of it."""
-        for universe in dict.fromkeys(row.universe for row in self.tables if row.level == level):
-            both = [one.companion(universe) if universe else one for one in (self.first, self.second)]
-            tables = [row.table for row in self.tables if (row.universe, row.level) == (universe, level)]
+    def _frames(self, level: str) -> Iterator[tuple[str, str, pd.DataFrame, pd.DataFrame]]:
+        """Universe, table, and the table at a level in both; before the tables, as one without name, totals.
+
+        These are of each universe that counts and publishes no table of them.
+        """
+        rows = [row for row in self.tables if row.level == level]
+        of = {one: self._of(one) for one in dict.fromkeys(row.universe for row in rows)}
+        for universe, both in of.items():
+            tables = [row.table for row in rows if row.universe == universe]
             totalled = any(table.name in tables and table.query.size == 1 for table in both[0].universe.tables)
-            if totalled or any(one.universe.measure.remark for one in both):
-                continue
-            left, right = (Release(one).query("total").at(level).loc[[geocode]] for one in both)
-            margin = None
-            if not (self.same_measurements or self.one_series):
-                found = _margin_of_difference(left, right, ["total"])
-                margin = None if found is None or np.isnan(found[0, 0]) else float(found[0, 0])
-            yield Change(universe, "", "total", int(left["total"].iloc[0]), int(right["total"].iloc[0]), margin)
+            if not totalled and not any(one.universe.measure.remark for one in both):
+                left, right = (Release(one).query("total").at(level) for one in both)
+                yield universe, "", left, right
+        for row in rows:
+            left, right = (Release(one).table(row.table, level) for one in of[row.universe])
+            yield row.universe, row.table, left, right
+
+    def _of(self, universe: str) -> list[Reader]:
+        return [one.companion(universe) if universe else one for one in (self.first, self.second)]
 
     def title_of(self, change: Change) -> str:
         """What a number is called for people."""
@@ -318,29 +317,21 @@ def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableCompar
     compared: list[TableComparison] = []
     missing: list[Message] = []
     levels = {table.name: table.levels for table in second.universe.tables}
-    for table in first.universe.tables:
-        for level in table.levels:
-            if level not in levels.get(table.name, ()):
-                missing.append(
-                    message("{table} at {level} is in the first only", table=_named(first, table.name), level=level)
-                )
-                continue
-            left, right = (Release(one).table(table.name, level) for one in (first, second))
-            labels = [name for name in left.columns if is_count(name)]
-            if labels != [name for name in right.columns if is_count(name)]:
-                missing.append(
-                    message(
-                        "{table} at {level} has other columns in the two", table=_named(first, table.name), level=level
-                    )
-                )
-            elif not len(left.index.intersection(right.index)):
-                missing.append(
-                    message("{table} at {level} has no geounit in common", table=_named(first, table.name), level=level)
-                )
-            else:
-                names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
-                place = (first.universe.name, table.name, level)
-                compared.append(_compared(place, left, right, labels, same, names))
+    for table, level in [(one, level) for one in first.universe.tables for level in one.levels]:
+        where = {"table": _named(first, table.name), "level": level}
+        if level not in levels.get(table.name, ()):
+            missing.append(message("{table} at {level} is in the first only", **where))
+            continue
+        left, right = (Release(one).table(table.name, level) for one in (first, second))
+        labels = [name for name in left.columns if is_count(name)]
+        if labels != [name for name in right.columns if is_count(name)]:
+            missing.append(message("{table} at {level} has other columns in the two", **where))
+        elif not len(left.index.intersection(right.index)):
+            missing.append(message("{table} at {level} has no geounit in common", **where))
+        else:
+            names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
+            place = (first.universe.name, table.name, level)
+            compared.append(_compared(place, left, right, labels, same, names))
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]
@@ -377,7 +368,7 @@ def _compared(
             labels[column],
             int(first[row, column]),
             int(second[row, column]),
-            None if margin is None or np.isnan(margin[row, column]) else float(margin[row, column]),
+            _number(margin, row, column),
         )
         for row, column in largest(np.abs(difference), _NAMED)
     )
@@ -409,6 +400,11 @@ def _margin_of_difference(left: pd.DataFrame, right: pd.DataFrame, labels: list[
 def _margins(frame: pd.DataFrame, labels: list[str]) -> np.ndarray | None:
     names = [label + MARGIN_SUFFIX for label in labels]
     return frame[names].to_numpy(float, na_value=np.nan) if all(name in frame.columns for name in names) else None
+
+
+def _number(margins: np.ndarray | None, row: int, column: int) -> float | None:
+    """One of the margins; None where it is not known."""
+    return None if margins is None or np.isnan(margins[row, column]) else float(margins[row, column])
 
 
 def _mean(margins: np.ndarray | None) -> float | None:

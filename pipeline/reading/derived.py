@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from pipeline.model.schema import Schema
 from pipeline.reading.margins import answer_weights, ends_column, together
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, Weights
 from postprocess.statistics import (
     Moments,
     difference_interval,
@@ -80,37 +81,71 @@ class Places:
 
     @classmethod
     def over(cls, release: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
-        """Areas, as `Question.over` takes them; InputError where a code is wrong."""
+        """Areas, as `WantedNumbers.over` takes them; InputError where a code is wrong."""
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:
             raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
         inside = tuple(release.leaves_of(codes, name) for name, codes in named.items())
         return cls(release, np.array(list(named)), "area", None, inside)
 
-    def counts(self, asked: AskedNumbers) -> IntArray:
-        """Released numbers `(n, k)`."""
+    @property
+    def where(self) -> list[int | FloatArray]:
+        """As margins of sums take them: one level, or each area by itself."""
+        return [inside.astype(np.float64) for inside in self.inside] if self.level is None else [self.level]
+
+    def counts(self, query: Query, answers: IntArray | slice = slice(None)) -> IntArray:
+        """Released numbers `(n, k)`: some answers of a query."""
+        levels = self.release.levels
         if self.level is not None:
-            histogram = self.release.histogram(self.release.levels[self.level])
-            return asked.marginal.answer_csr(histogram)[:, asked.answers]
-        leaves = asked.marginal.answer_csr(self.release.histogram(self.release.levels[-1]))[:, asked.answers]
-        return np.array([leaves[inside].sum(axis=0) for inside in self.inside])
+            return query.answer_csr(self.release.histogram(levels[self.level]))[:, answers]
+        leaves = self.release.histogram(levels[-1])
+        return np.array([query.answer_csr(leaves[inside]).sum(axis=0)[answers] for inside in self.inside])
 
     def moments(self, left: Weights, right: Weights) -> Moments:
         """Variances and covariances `(n, k)` of two sums."""
-        half_widths = self.release.half_widths
-        if self.level is not None:
-            return half_widths.moments_of_level(self.level, left, right)
-        found = [half_widths.moments_of_leaves(inside.astype(np.float64), left, right) for inside in self.inside]
-        return Moments(*(np.concatenate([getattr(one, name) for one in found]) for name in ("left", "right", "both")))
+        found = [self.release.margins.moments(where, left, right) for where in self.where]
+        return Moments(*(np.concatenate(ones) for ones in zip(*found, strict=True)))
 
-    def frame(self, columns: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
+    def exact(self, query: Query) -> BoolArray:
+        """Which answers `(n, size)` are certain."""
+        return np.concatenate([self.release.margins.exact(where, query.groups) for where in self.where])
+
+    def ends(self, query: Query, counts: IntArray) -> Ends:
+        """The ends `(n, size)` of the intervals of a query's answers: the published ones, else linear.
+
+        An area that is just one geounit has those of the highest level.
+        """
+        if self.level is not None:
+            return _ends_at(self.release, self.level, query, counts)
+        found = []
+        for inside, where, own in zip(self.inside, self.where, counts, strict=True):
+            if (geounit := self.release.geounit_of(inside)) is None:
+                found.append(np.stack(self.release.margins.ends(where, query.groups, own[None]))[:, 0])
+            else:
+                level, row = geounit
+                found.append(np.stack(_ends_at(self.release, self.release.index_of(level), query))[:, row])
+        low, high = np.stack(found, axis=1)
+        return low, high
+
+    def frame(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         """A data frame of them."""
         return pd.DataFrame(dict(columns), index=pd.Index(self.names.astype(object), name=self.index))
 
 
+def _ends_at(release: Reader, number: int, query: Query, counts: IntArray | None = None) -> Ends:
+    """The ends of all geounits of a level, by its number; released numbers are looked up where they are needed."""
+    level = release.levels[number]
+    (lows, highs), there = release.published_intervals(level, query.groups)
+    if not there.all():
+        counts = query.answer_csr(release.histogram(level)) if counts is None else counts
+        low, high = release.margins.ends(number, query.groups, counts)
+        lows[:, ~there], highs[:, ~there] = low[:, ~there], high[:, ~there]
+    return lows, highs
+
+
 def shares(places: Places, asked: AskedNumbers) -> pd.DataFrame:
     """Each number as a share of all that is counted, in percent, with the ends of its interval."""
-    counts = places.counts(asked)
+    counts = places.counts(asked.marginal, asked.answers)
     whole = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
     moments = places.moments(asked.weights, asked.whole)
     share, low, high = share_interval(counts.astype(np.float64), whole.astype(np.float64), moments)
@@ -128,11 +163,11 @@ def ratios(places: Places, asked: AskedNumbers, to: AskedNumbers) -> pd.DataFram
             f"ratio: found numbers for {', '.join(asked.labels)} and, to divide by, for {', '.join(to.labels)}; the "
             "same are needed, or one number to divide by"
         )
-    right, below = to.weights, places.counts(to)
+    right, below = to.weights, places.counts(to.marginal, to.answers)
     if len(to.answers) == 1:
         right = tuple(np.repeat(one, len(asked.answers), axis=0) for one in right)
         below = np.repeat(below, len(asked.answers), axis=1)
-    counts = places.counts(asked).astype(np.float64)
+    counts = places.counts(asked.marginal, asked.answers).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(below > 0, counts / below, np.nan)
     low, high = ratio_interval(counts, below.astype(np.float64), places.moments(asked.weights, right))
@@ -152,7 +187,7 @@ def medians(places: Places, asked: AskedNumbers, schema: Schema) -> pd.DataFrame
     weights = tuple(values if j == position else one for j, one in enumerate(picked))
     variances = places.moments(weights, weights).left
     labels = np.array([*asked.labels, None], dtype=object)
-    found = median_interval(places.counts(asked), variances)
+    found = median_interval(places.counts(asked.marginal, asked.answers), variances)
     columns = ("median", "median" + LOW_SUFFIX, "median" + HIGH_SUFFIX)
     return places.frame({name: labels[number] for name, number in zip(columns, found, strict=True)})
 
@@ -174,7 +209,7 @@ def position_of_one_attribute(asked: AskedNumbers, schema: Schema, what: str) ->
 
 def ranks(places: Places, asked: AskedNumbers) -> pd.DataFrame:
     """The rank of each geounit by each number, 1 for the largest, and the lowest and highest that it may have."""
-    counts = places.counts(asked)
+    counts = places.counts(asked.marginal, asked.answers)
     variances = places.moments(asked.weights, asked.weights).left
     columns: dict[str, NDArray[np.generic]] = {}
     for number, label in enumerate(asked.labels):
@@ -186,9 +221,9 @@ def ranks(places: Places, asked: AskedNumbers) -> pd.DataFrame:
 def differences(release: Reader, asked: AskedNumbers, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
     """For each number: that of the first area, of the second, the difference, and the ends of its interval."""
     places = Places.over(release, {"first": first, "second": second})
-    counts = places.counts(asked)
+    counts = places.counts(asked.marginal, asked.answers)
     signed = places.inside[0].astype(np.float64) - places.inside[1]
-    variance = release.half_widths.moments_of_leaves(signed, asked.weights, asked.weights).left[0]
+    variance = release.margins.moments(signed, asked.weights, asked.weights).left[0]
     difference = counts[0] - counts[1]
     reach = half_widths(np.sqrt(variance), least=0.0)
     columns = {
@@ -209,7 +244,7 @@ def compared(release: Reader, asked: AskedNumbers, first: Sequence[str], second:
     """
     found = differences(release, asked, first, second)
     places = Places.over(release, {"first": first, "second": second})
-    counts = places.counts(asked).astype(np.float64)
+    counts = places.counts(asked.marginal, asked.answers).astype(np.float64)
     own, both = _moments_of_two(places, asked.weights, asked.whole)
     totals = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
     percent, low, high = share_interval(counts, totals, own)
@@ -244,7 +279,7 @@ def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Mome
     """
     own = places.moments(left, right)
     joined = places.inside[0].astype(np.float64) + places.inside[1]
-    found = places.release.half_widths.moments_of_leaves(joined, left, right)
+    found = places.release.margins.moments(joined, left, right)
 
     def common(name: str) -> FloatArray:
         alone = getattr(own, name)

@@ -1,25 +1,14 @@
-"""Who computes the margin of a sum: a module of estimation, which is found by name.
-
-The margin of a sum needs the covariances of the estimation, which `postprocess` computes from spec and spine, and the
-rule by which published margins are made. The reader, which estimation stands on, states what it needs here.
-"""
+"""Sums of cells as groups of values and as weights, and the ends of their intervals as columns."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import cast
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from geography.spine import Spine
 from pipeline.errors import ReleaseError
-from pipeline.model.universe import Universe
-from pipeline.release.published_files import UniverseFiles
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
-from postprocess.statistics import Moments
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 
 def answer_weights(groups: Sequence[IntArray], answers: IntArray) -> tuple[FloatArray, ...]:
@@ -36,13 +25,8 @@ def together(allowed: Sequence[BoolArray], k: int) -> tuple[FloatArray, ...]:
     return tuple(np.repeat(mask[None, :].astype(np.float64), k, axis=0) for mask in allowed)
 
 
-#: Imported when a margin of a sum is asked for, so that reading a table needs no solver.
-_PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
-
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[IntArray]
-#: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
-Ends = tuple[FloatArray, FloatArray]
 
 
 def ends_column(values: FloatArray) -> pd.arrays.IntegerArray:
@@ -57,65 +41,6 @@ def ends_column(values: FloatArray) -> pd.arrays.IntegerArray:
     if not ((whole == values) | unknown).all():
         raise ReleaseError("an interval of the release has an end that is no whole number")
     return pd.arrays.IntegerArray(whole, unknown)
-
-
-class HalfWidths(ABC):
-    """Half the widths of the 90 % intervals of sums of cells, in whole persons.
-
-    0 where a sum is exact, else 1 at least; NaN where the measurements do not determine it.
-    """
-
-    @abstractmethod
-    def of_level(self, level: int, groups: Groups) -> FloatArray:
-        """`(n_geounits, size)`, of the answers that `groups` make, for every geounit of a level."""
-
-    @abstractmethod
-    def of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
-        """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
-
-    @abstractmethod
-    def estimate_of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
-        """`(size,)`: unbiased estimates of the answers for the leaves `(n_leaves,)` together, from the measurements.
-
-        Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
-        """
-
-    @abstractmethod
-    def estimate_of_level(self, level: int, groups: Groups, counts: IntArray) -> FloatArray:
-        """`(n_geounits, size)`: unbiased estimates for every geounit of a level, where intervals are around them.
-
-        These are numbers that non-negativity moves far. NaN for all others. `counts` are the released answers.
-        """
-
-    @abstractmethod
-    def exact_of_level(self, level: int, groups: Groups) -> BoolArray:
-        """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
-
-        These are invariants, impossible cells, groups without a facility, and what they force: sums of such, the same
-        in areas above, and in an area whose parent and siblings are certain.
-        """
-
-    @abstractmethod
-    def exact_of_area(self, leaves: BoolArray, groups: Groups) -> BoolArray:
-        """`(size,)`, the same of the leaves `(n_leaves,)` together."""
-
-    @abstractmethod
-    def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
-        """Variances and covariances `(n_geounits, k)` of two weighted sums of cells, each with its partner."""
-
-    @abstractmethod
-    def moments_of_leaves(self, leaves: FloatArray, left: Weights, right: Weights) -> Moments:
-        """The same `(1, k)` of a weighted sum over leaves, with weights `(n_leaves,)`."""
-
-
-#: (universe, its public files, spine, estimator) -> half-widths.
-Provider = Callable[[Universe, UniverseFiles, Spine, str], HalfWidths]
-
-
-def provider() -> Provider:
-    """Who computes half-widths."""
-    module, name = _PROVIDER
-    return cast("Provider", getattr(import_module(module), name))
 
 
 def columns_of(groups: Groups, table: Groups) -> IntArray:

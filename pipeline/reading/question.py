@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.spine import first_few
 from pipeline.errors import InputError
@@ -20,11 +18,11 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading import derived
 from pipeline.reading.derived import AskedNumbers, Places
-from pipeline.reading.margins import Ends, ends_column
+from pipeline.reading.margins import ends_column
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
 from pipeline.storage.paths import local_name
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, IntArray
 
 #: The two forms of a list: by areas of one's own, and as `[geography.regroup]` has places and reservations.
 _OWN, _OFF_SPINE = ("area", "geocode"), ("kind", "code", "geocode")
@@ -147,17 +145,7 @@ class WantedNumbers:
         Raises:
             InputError: there is no such level.
         """
-        release = self.release
-        number = release.index_of(level)
-        counts = release.histogram(level)
-        marginal, kept, labels = self._marginal()
-        answers = marginal.answer_csr(counts)[:, kept]
-        lows, highs = self._intervals_at(level, marginal)
-        numbers = [(answers[:, i], lows[:, j], highs[:, j]) for i, j in enumerate(kept)]
-        if len(labels) > 1:
-            lows, highs = self._intervals_at(level, self._together())
-            numbers.append((answers.sum(axis=1), lows[:, 0], highs[:, 0]))
-        return _frame(release.spine.levels[number].geocodes, "geocode", labels, numbers)
+        return self._numbers(Places.at(self.release, level))
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
         """The same for areas of one's own, each a list of geocodes or names: leaves, or geounits of any level.
@@ -170,21 +158,7 @@ class WantedNumbers:
         Raises:
             InputError: a geocode is not in the release, counts twice in one area, or a name is of several areas.
         """
-        release = self.release
-        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
-        if not named:
-            raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
-        marginal, kept, labels = self._marginal()
-        together = self._together()
-        leaves = release.histogram(release.spine.leaf_level.name)
-        rows = []
-        for name, codes in named.items():
-            inside = release.leaves_of(codes, name)
-            detail = self._interval_over(inside, marginal, leaves)[:, kept]
-            rows.append(np.column_stack([detail, self._interval_over(inside, together, leaves)[:, :1]]))
-        columns = np.moveaxis(np.array(rows), 0, -1)[:, : len(labels) + (len(labels) > 1)]
-        numbers = [(columns[0, i].astype(np.int64), columns[1, i], columns[2, i]) for i in range(columns.shape[1])]
-        return _frame(np.array(list(named)), "area", labels, numbers)
+        return self._numbers(Places.over(self.release, areas))
 
     def exact_at(self, level: str) -> pd.DataFrame:
         """Which numbers of `at` are certain; a margin of 0 alone does not say so.
@@ -192,12 +166,7 @@ class WantedNumbers:
         Raises:
             InputError: there is no such level.
         """
-        release = self.release
-        number = release.index_of(level)
-        marginal, kept, labels = self._marginal()
-        exact = release.half_widths.exact_of_level(number, marginal.groups)[:, kept]
-        total = release.half_widths.exact_of_level(number, self._together().groups)[:, 0]
-        return _exact_frame(release.spine.levels[number].geocodes, "geocode", labels, exact, total)
+        return self._exact(Places.at(self.release, level))
 
     def exact_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
         """Which numbers of `over` are exact.
@@ -205,13 +174,7 @@ class WantedNumbers:
         Raises:
             InputError: as in `over`.
         """
-        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
-        marginal, kept, labels = self._marginal()
-        half_widths = self.release.half_widths
-        inside = [self.release.leaves_of(codes, name) for name, codes in named.items()]
-        exact = np.array([half_widths.exact_of_area(area, marginal.groups)[kept] for area in inside])
-        total = np.array([half_widths.exact_of_area(area, self._together().groups)[0] for area in inside])
-        return _exact_frame(np.array(list(named)), "area", labels, exact, total)
+        return self._exact(Places.over(self.release, areas))
 
     def shares_at(self, level: str) -> pd.DataFrame:
         """For every geounit of a level: each number in percent of their sum, and its interval (":low90", ":high90").
@@ -325,27 +288,32 @@ class WantedNumbers:
             frames.append(frame.rename(columns=names))
         return pd.concat(frames, axis=1)
 
-    def _intervals_at(self, level: str, query: Query) -> Ends:
-        """The ends `(n, size)` of the intervals of a query's answers: the published ones, else linear."""
-        (lows, highs), there = self.release.published_intervals(level, query.groups)
-        if not there.all():
-            counts = query.answer_csr(self.release.histogram(level))
-            margins, number = self.release.half_widths, self.release.index_of(level)
-            estimates = margins.estimate_of_level(number, query.groups, counts)
-            ends = _of_sums(counts, estimates, margins.of_level(number, query.groups))
-            lows[:, ~there], highs[:, ~there] = ends[0][:, ~there], ends[1][:, ~there]
-        return lows, highs
+    def _parts(self) -> tuple[list[tuple[Query, IntArray]], list[str]]:
+        """Queries with the answers that are shown, and what these are called: each number, and the sum of several."""
+        marginal, kept, labels = self._marginal()
+        if len(labels) == 1:
+            return [(marginal, kept)], list(labels)
+        whole = SUM if SUM not in labels else "sum of these"
+        return [(marginal, kept), (self._together(), np.zeros(1, dtype=np.int64))], [*labels, whole]
 
-    def _interval_over(self, inside: BoolArray, query: Query, leaves: sp.csr_array) -> FloatArray:
-        """A query's answers and their intervals for the leaves `(n_leaves,)` together: `(3, size)`."""
-        counts = query.answer_csr(leaves[inside]).sum(axis=0)
-        geounit = self.release.geounit_of(inside)
-        if geounit is None:
-            margins = self.release.half_widths
-            estimates = margins.estimate_of_area(inside, query.groups)
-            return np.stack([counts, *_of_sums(counts, estimates, margins.of_area(inside, query.groups))])
-        lows, highs = self._intervals_at(geounit[0], query)
-        return np.stack([counts, lows[geounit[1]], highs[geounit[1]]])
+    def _numbers(self, places: Places) -> pd.DataFrame:
+        """Each number with its interval, and their sum, of geounits or areas."""
+        (parts, labels), columns = self._parts(), dict[str, Any]()
+        of_parts = []
+        for query, kept in parts:
+            counts = places.counts(query)
+            of_parts.append([each[:, kept] for each in (counts, *places.ends(query, counts))])
+        for label, *number in zip(labels, *(np.hstack(each).T for each in zip(*of_parts, strict=True)), strict=True):
+            counts, lows, highs = number
+            columns[label] = counts
+            for suffix, values in zip(INTERVAL_SUFFIXES, (margins_of(counts, lows, highs), lows, highs), strict=True):
+                columns[label + suffix] = ends_column(values)
+        return places.frame(columns)
+
+    def _exact(self, places: Places) -> pd.DataFrame:
+        parts, labels = self._parts()
+        exact = np.hstack([places.exact(query)[:, kept] for query, kept in parts])
+        return places.frame(dict(zip(labels, exact.T, strict=True)))
 
     def _marginal(self) -> tuple[Query, IntArray, tuple[str, ...]]:
         """The query with one group more for what is left out, the numbers of the answers that stay, their labels.
@@ -396,44 +364,3 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, Bool
     else:
         kept = np.isin(recode.group_of_value(attribute), [known.index(value) for value in chosen])
     return schema.names.index(attribute.name), kept
-
-
-def _of_sums(counts: IntArray, estimates: FloatArray, half_widths: FloatArray) -> Ends:
-    """The ends of intervals of sums over several leaves or many cells, of one shape.
-
-    Counts cannot be negative, so those of small areas are too large on average and those of large ones too small; a sum
-    of many alike ones adds this up. The unbiased estimate of the sum does not have it, and its variance is known: the
-    interval is around it, made so much longer that it holds the released sum. Where there is no estimate (NaN) it is
-    around the released sum.
-    """
-    centre = np.where(np.isnan(estimates) | (half_widths == 0), counts, np.rint(estimates))
-    least = np.minimum(half_widths, 1.0)
-    low, high = np.minimum(centre - half_widths, counts - least), np.maximum(centre + half_widths, counts + least)
-    return np.maximum(low, 0), high
-
-
-def _frame(
-    names: NDArray[np.str_],
-    index: str,
-    labels: Sequence[str],
-    numbers: Sequence[tuple[IntArray, FloatArray, FloatArray]],
-) -> pd.DataFrame:
-    """Counts, lows and highs, each `(n,)`, of each label and then, where there are several, of their sum."""
-    columns: dict[str, Any] = {}
-    shown = [*labels, _sum_of(labels)][: len(numbers)]
-    for label, (counts, lows, highs) in zip(shown, numbers, strict=True):
-        columns[label] = counts
-        for suffix, values in zip(INTERVAL_SUFFIXES, (margins_of(counts, lows, highs), lows, highs), strict=True):
-            columns[label + suffix] = ends_column(values)
-    return pd.DataFrame(columns, index=pd.Index(names.astype(object), name=index))
-
-
-def _exact_frame(
-    names: NDArray[np.str_], index: str, labels: Sequence[str], exact: BoolArray, total: BoolArray
-) -> pd.DataFrame:
-    frame = pd.DataFrame(exact, columns=list(labels), index=pd.Index(names.astype(object), name=index))
-    return frame.assign(**{_sum_of(labels): total}) if len(labels) > 1 else frame
-
-
-def _sum_of(labels: Sequence[str]) -> str:
-    return SUM if SUM not in labels else "sum of these"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,14 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
+from pipeline.reading.margins import Groups, columns_of
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
-from pipeline.release.tables import read_table
-from postprocess.arrays import BoolArray, IntArray
+from pipeline.release.tables import ReleasedTable, read_table
+from postprocess.arrays import BoolArray, Ends, IntArray
+
+if TYPE_CHECKING:
+    from pipeline.reading.sum_margins import SumMargins
 
 #: Candidates that a message lists.
 _LISTED = 10
@@ -302,9 +306,11 @@ class Reader:
         return self._histograms[level]
 
     @cached_property
-    def half_widths(self) -> HalfWidths:
+    def margins(self) -> SumMargins:
         """The margins of sums; computed from spec and spine when first needed."""
-        return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
+        from pipeline.reading.sum_margins import SumMargins  # reading a table needs no solver
+
+        return SumMargins(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
     def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, BoolArray]:
         """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
@@ -324,12 +330,15 @@ class Reader:
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
-                    readable = self.published.unchanged(path)
-                    published = read_table(readable, geocodes=self.spine.level(level).geocodes)
+                    published = self.read(path, level)
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new
         return (lows, highs), there
+
+    def read(self, path: Path, level: str) -> ReleasedTable:
+        """A published table of a level, after its file was compared with its hash; errors as of `open_reader`."""
+        return read_table(self.published.unchanged(path), geocodes=self.spine.level(level).geocodes)
 
     def _with_intervals(self, level: str) -> Iterator[tuple[Query, IntArray, Path]]:
         """Queries whose answers are published with intervals at a level: the file, and the column of each answer or -1.

@@ -29,7 +29,7 @@ from pipeline.reading.margins import ends_column
 from pipeline.reading.question import WantedNumbers
 from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.reliability import CLASSES, classes_in
-from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
+from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
 
 #: One draw of each table -> a number, or a pandas Series, DataFrame or array of numbers.
 Function = Callable[..., Any]
@@ -219,8 +219,7 @@ class Release:
                     f"{self.name}: table {name!r} is not published cumulatively; its spec would say cumulative = true"
                 )
             path, query = fact.file(self._reader.files, table, level), fact.query(table)
-        readable = self._reader.published.unchanged(path)
-        published = read_table(readable, geocodes=self._reader.spine.level(level).geocodes)
+        published = self._reader.read(path, level)
         if tidy:
             names = self.names(level).to_numpy() if level in self._reader.named_levels else None
             return tidy_table(published, query, names)
@@ -265,7 +264,7 @@ class Release:
         Raises:
             InputError: there is no such table, or it is not published at the level.
         """
-        number = self._reader.index_of(level)
+        self._reader.index_of(level)  # refuses another level
         found = next((table for table in self._reader.linked_tables if table.name == name), None)
         if found is None:
             tables = ", ".join(self.household_tables) or "none"
@@ -274,8 +273,7 @@ class Release:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
             )
-        path = self._reader.published.unchanged(found.file(self._reader.run.public, level))
-        published = read_table(path, geocodes=self._reader.spine.levels[number].geocodes)
+        published = self._reader.read(found.file(self._reader.run.public, level), level)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def means(self, name: str, level: str) -> pd.DataFrame:
@@ -336,14 +334,14 @@ class Release:
         return link.sizes_over(self._reader.published, main, main.companion(link.by), areas)
 
     def exact_table(self, name: str, level: str) -> pd.DataFrame:
-        """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.
+        """Which numbers of a published table are certain: True where the rule of `SumMargins.exact` says so.
 
         Raises:
             InputError: there is no such table.
         """
         query = self._reader.table_called(name).query
         number = self._reader.index_of(level)
-        exact = self._reader.half_widths.exact_of_level(number, query.groups)
+        exact = self._reader.margins.exact(number, query.groups)
         codes = self._reader.spine.levels[number].geocodes.astype(object)
         return pd.DataFrame(exact, columns=list(query.answer_labels()), index=pd.Index(codes, name="geocode"))
 

@@ -56,17 +56,17 @@ that has them, so that it holds no more than it should for their sake.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from postprocess.algebra import Basis, chunks
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
+from postprocess.algebra import chunks
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import (
     REACH_OF_SIZES,
-    CountedErrors,
     Ranges,
     Windows,
     cell_groups,
@@ -74,10 +74,10 @@ from postprocess.downward.ranges import (
     inverted_places,
     narrowest,
     united,
+    usual_kinds,
 )
 from postprocess.downward.simulated_margins import (
     ENOUGH,
-    ERROR_CLASSES,
     LARGE_COVERAGE,
     MIDDLES,
     SIMULATED_COVERAGE,
@@ -87,17 +87,15 @@ from postprocess.downward.simulated_margins import (
     OwnErrors,
     PublishedTable,
     SizedErrors,
-    evenly,
     is_large,
     n_owners,
     octave_of,
     owners_of,
     size_class,
-    standard_errors,
     units_of,
     variances_of,
+    whole_ends,
 )
-from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
 
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
@@ -127,60 +125,40 @@ class Intervals:
     of_sums: bool = False
     pooled: bool = False
 
-    def ends(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+    def ends(self, released: IntArray, standard: FloatArray) -> Ends:
+        """The least and the most that the truth may be, for the released counts of some geounits.
 
         NaN where the measurements do not determine the answer: simulated errors say nothing about it, since a simulated
         run starts from the release, which is not tied to the truth there.
 
         Args:
-            basis: of the problem.
-            variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
-            rows: which geounits of `variances` these are.
+            standard: their standard errors; NaN where they are not determined.
         """
-        by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
         low, high = np.empty(released.shape), np.empty(released.shape)
         for part in chunks(released.shape[0], released.shape[1], _AT_ONCE):
-            low[part], high[part] = self._ends(released[part], by_class[classes[part]])
+            low[part], high[part] = self._ends(released[part], standard[part])
         return low, high
 
-    def _ends(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The same of some geounits, for the standard errors `(n, cells)` of their answers."""
+    def _ends(self, released: IntArray, standard: FloatArray) -> Ends:
+        """The same of few geounits."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
-        places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
-        # NaN where too few errors were seen.
-        by_size = united(*self._ranges, self.errors.unit, *np.divmod(places, 1 + int(released.max(initial=0))))
         low, high = np.full((2, *released.shape), np.nan)
-        for ends, of_size in zip((low, high), by_size, strict=True):
-            ends[small] = of_size[inverse]
+        # NaN where too few errors were seen.
+        low[small], high[small] = _of_distinct(partial(united, *self._ranges, self.errors.unit), small, released)
         left = np.isnan(low) | np.isnan(high)
         for ends, by_variance in zip((low, high), self._by_variance(left, released, standard), strict=True):
             ends[left] = np.where(np.isnan(ends[left]), by_variance, ends[left])
         if self.of_sums:
             self._reach_truths(low, high, released, standard)
-        low, high = np.minimum(low, released - 1), np.maximum(high, released + 1)
-        exact = is_exact(standard)
-        low = np.where(exact, released, np.maximum(low, 0))
-        high = np.where(exact, released, high)
-        unknown = np.isnan(standard)
-        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+        return _with_neighbours(low, high, released, standard)
 
     def prepared(self) -> Intervals:
         """The same, with all worked out that does not depend on any one number; it can be sent to another process."""
         _ = self._ranges, self._in_steps, self.of_sums and self._of_truths
         return self
 
-    def large(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
-    ) -> BoolArray:
-        """Which released numbers `(n, cells)` are so far above 0 that non-negativity does not bite; as `ends`."""
-        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
-        return is_large(released, standard)
-
-    def _by_variance(self, which: BoolArray, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _by_variance(self, which: BoolArray, released: IntArray, standard: FloatArray) -> Ends:
         """The ends of some numbers by their standard errors: as many whole numbers as the width is, right on average.
 
         To round up always would cover up to 97 % where the standard error is a person or two.
@@ -192,20 +170,15 @@ class Intervals:
         reach = NORMAL_QUANTILE * np.sqrt(standard**2 + ROUNDED)
         least = np.where(few, -reach, (least + 0.5) * STEP * standard)
         most = np.where(few, reach, (most - 0.5) * STEP * standard)
-        numbers = np.floor(most - least + evenly(released, cell))
-        # Whole numbers about the middle of what the truth may be.
-        low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
-        return low, low + numbers - 1
+        return whole_ends(released - 0.5 * (least + most), most - least, released, cell)
 
     def _reach_truths(self, low: FloatArray, high: FloatArray, released: IntArray, standard: FloatArray) -> None:
         """Put the ends of large sums that stand apart where inversion has them; in place."""
         some = is_large(released, standard) & ~is_large(released, standard, LARGEST)
         if not some.any():
             return
-        top = 1 + int(released.max(initial=0))
-        places, inverse = distinct_places(np.nonzero(some)[1] * top + released[some])
-        ends = inverted_places(self._of_truths, self.errors.unit, *np.divmod(places, top))
-        least, most = (end[inverse] for end in ends)
+        by_inversion = partial(inverted_places, self._of_truths, self.errors.unit)
+        least, most = _of_distinct(by_inversion, some, released)
         least_distance = APART * standard[some]
         low[some] = np.where(least < low[some] - least_distance, least, low[some])
         high[some] = np.where(most > high[some] + least_distance, most, high[some])
@@ -223,6 +196,27 @@ class Intervals:
     def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
         return narrowed(self.errors, self.table.marginal.size, pooled=self.pooled)
+
+
+def _of_distinct(rule: Callable[[IntArray, IntArray], Ends], which: BoolArray, released: IntArray) -> Ends:
+    """The ends of some released counts `(n, cells)` by a rule of cells and counts, asked once for each pair."""
+    many = 1 + int(released.max(initial=0))
+    places, inverse = distinct_places(np.nonzero(which)[1] * many + released[which])
+    low, high = rule(*np.divmod(places, many))
+    return low[inverse], high[inverse]
+
+
+def _with_neighbours(
+    low: FloatArray, high: FloatArray, released: IntArray, standard: FloatArray, most: IntArray | float = np.inf
+) -> Ends:
+    """The ends with the released count and a person to each side, from 0 to `most`; of what is exact the count alone.
+
+    NaN where no standard error is known.
+    """
+    exact, unknown = is_exact(standard), np.isnan(standard)
+    low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
+    high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), most))
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.
@@ -264,8 +258,9 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
     if not pooled:
         pairs = _Pairs.of(parts[1], errors.unit, group)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
-    rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
-    windows = [Windows.of(part, n_cells, group=group, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
+    larger = SIZE_CLASSES > FIRST // 2
+    rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(larger)
+    windows = [Windows.of(part, usual_kinds(part, group), sizes=larger, held=True) for part in parts]
     for round_number in range(_ROUNDS):
         if round_number:
             covered = pairs.covered(*ranges, pooled=pooled)
@@ -369,7 +364,7 @@ class ReportedIntervals:
 
     Attributes:
         table: which.
-        errors: of the simulated runs, from `count_reported`.
+        errors: of the simulated runs, of reports.
         own: of the reports.
         areas: geounits of the level that have persons.
     """
@@ -379,46 +374,32 @@ class ReportedIntervals:
     own: OwnErrors
     areas: int
 
-    def ends(
-        self,
-        basis: Basis,
-        variances: LevelVariances | AnswerVariances,
-        released: IntArray,
-        rows: slice,
-        alone: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+    def ends(self, released: IntArray, standard: FloatArray, alone: FloatArray | None = None) -> Ends:
+        """The least and the most that the truth may be, for the released counts of some geounits.
 
         NaN where the measurements do not determine the answer.
 
         Args:
-            basis: of the problem.
-            variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
-            rows: which geounits of `variances` these are.
+            standard: their standard errors, of an average cell; NaN where they are not determined.
             alone: `(n, cells)` counts from the reports of each geounit alone.
         """
         marginal, persons = self.table.marginal, released.sum(axis=1, keepdims=True)
         cells = np.broadcast_to(np.arange(marginal.size), released.shape)
-        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         standard = standard * self.own(marginal.cell_answer, cells[:1], released, persons, standard)
         many = 1 + int(released.max(initial=0))
         places, inverse = distinct_places((owners_of(cells, persons, marginal.size) * many + released).ravel())
         owner, count = np.divmod(places, many)
         low, high = (ends[inverse].reshape(released.shape) for ends in self._known(owner, count))
-        numbers = np.floor(2 * NORMAL_QUANTILE * standard + evenly(released, cells))
-        least = np.floor(released - 0.5 * numbers + 1.0)
-        low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), least + numbers - 1, high)
+        least, most = whole_ends(released, 2 * NORMAL_QUANTILE * standard, released, cells)
+        low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), most, high)
         if alone is not None:
             low, high = self._reaching(low, high, alone, cells, persons)
-        exact, unknown = is_exact(standard), np.isnan(standard)
-        low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
-        high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), persons))
-        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+        return _with_neighbours(low, high, released, standard, persons)
 
     def _reaching(
         self, low: FloatArray, high: FloatArray, alone: FloatArray, cells: IntArray, persons: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> Ends:
         """The ends, as far as counts alone reach where these are unlike those of such areas."""
         answers = self.table.marginal.cell_answer
         standard = np.sqrt(self.own.variances(answers, cells, persons))
@@ -440,15 +421,13 @@ class ReportedIntervals:
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
         return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
-    def _known(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _known(self, owner: IntArray, count: IntArray) -> Ends:
         """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
         size, unit = size_class(count), self._units[owner]
         low, high = self._lines.ends(owner, count)
-        for which, least, most in self._ranges:
-            first, after = least[which[owner], size], most[which[owner], size]
-            known = ~np.isnan(first) & ~np.isnan(after)
-            low, high = np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
-        return low, high
+        first, after = self._ranges.low[owner, size], self._ranges.high[owner, size]
+        known = ~np.isnan(first) & ~np.isnan(after)
+        return np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
 
     @cached_property
     def _units(self) -> IntArray:
@@ -491,46 +470,17 @@ class ReportedIntervals:
         return np.unique(np.stack([numbers, octave]), axis=1, return_inverse=True)[1].ravel()
 
     @cached_property
-    def _each(self) -> IntArray:
-        """`(n_owners,)` a number for each owner that has errors, and the last one for all others."""
-        present = np.unique(self._parts[0])
-        numbers = np.full(n_owners(self.table.marginal), len(present))
-        numbers[present] = np.arange(len(present))
-        return numbers
-
-    @cached_property
-    def _ranges(self) -> list[tuple[IntArray, FloatArray, FloatArray]]:
-        """Of cells that are alike, then of each cell: a number for each owner, and ends in classes of errors.
-
-        These are `(numbers, size classes)`.
-        """
-        owner, sizes, error, times = self._parts
-        found = []
-        for which in (self._alike, self._each):
-            n = int(which.max()) + 1
-            low, high = np.full((n, len(SIZE_CLASSES)), np.nan), np.full((n, len(SIZE_CLASSES)), np.nan)
-            for zero in (True, False):
-                of = (sizes == 0) == zero
-                if not of.any():
-                    continue
-                # Each owner's classes begin as far below 0 as the farthest error of all.
-                far = max(2, int(np.abs(error[of]).max()))
-                ours = np.unique(which[owner[of]])
-                all_owners = np.concatenate([which[owner[of]], ours, ours])
-                ends_of = CountedErrors(
-                    all_owners,
-                    np.concatenate([sizes[of], np.full(2 * len(ours), 0 if zero else 1)]),
-                    np.concatenate([error[of], np.full(len(ours), -far), np.full(len(ours), far)]),
-                    np.concatenate([times[of], np.zeros(2 * len(ours), dtype=np.int64)]),
-                    n,
-                )
-                held = partial(narrowest, first=far - (not zero), stop=far + 2)
-                known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, COVERAGE))
-                known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
-                known &= np.bincount(which[owner], weights=times, minlength=n)[:, None] >= STAND_INS * self._visits
-                low, high = np.where(known, least, low), np.where(known, most, high)
-            found.append((which, low, high))
-        return found
+    def _ranges(self) -> Ranges:
+        """Of each owner, else of cells that are alike."""
+        errors, in_all = self.errors.by_release, STAND_INS * self._visits
+        owners = (self._alike, np.arange(n_owners(self.table.marginal)))
+        kinds = [(which, REACH_OF_SIZES, ENOUGH, in_all) for which in owners]
+        # The released count and a person to each side, as far as there can be.
+        zero, others = (
+            Windows.of(errors, kinds, sizes=sizes).ranges(partial(narrowest, must=must), COVERAGE)
+            for sizes, must in ((SIZE_CLASSES == 0, (0, 2)), (SIZE_CLASSES > 0, (-1, 2)))
+        )
+        return Ranges(np.fmax(zero.low, others.low), np.fmax(zero.high, others.high))
 
     @cached_property
     def _lines(self) -> _Lines:
@@ -579,7 +529,7 @@ class _Lines:
         each = ((self.start, others.start), (self.slope, others.slope), (self.spread, others.spread))
         return _Lines(*(np.where(known, mine, theirs[place]) for mine, theirs in each))
 
-    def ends(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+    def ends(self, owner: IntArray, count: IntArray) -> Ends:
         """The narrowest range that has the count and a person to each side, of a normal distribution above -1/2."""
         place = 2 * owner + (count > 0)
         middle, spread = self.start[place] + self.slope[place] * count, self.spread[place]
@@ -600,7 +550,6 @@ class _Lines:
         low = np.where(short, np.maximum(end_of(below(right) - held), -0.5), np.where(over, left, low))
         high = np.where(short, right, np.where(over, end_of(below(left) + held), high))
         low = np.minimum(low, left)
-        # As many whole numbers as the width is, right on average.
-        numbers = np.floor(high - low + evenly(count, owner))
-        first = np.where(low <= -0.5, 0.0, np.floor(0.5 * (low + high) - 0.5 * numbers + 1.0))
-        return first, first + numbers - 1
+        first, last = whole_ends(0.5 * (low + high), high - low, count, owner)
+        first_of_all = low <= -0.5
+        return np.where(first_of_all, 0.0, first), np.where(first_of_all, last - first, last)

@@ -38,14 +38,11 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 
 from postprocess.algebra import chunks
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places, owners
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, Seen, distinct_sums, is_large
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import MeasuredAnswers
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
-
-#: Two ends of intervals, of one shape.
-Ends = tuple[FloatArray, FloatArray]
 
 #: What E(r - u)^2 + E(r - t)^2 of large numbers is in S^2 where they are moved, at least. Where they are not it is 0.8
 #: to 1.3: intervals hold a bit more than 90 % of simulated errors, and these are of whole numbers.
@@ -294,9 +291,7 @@ class MovedErrors:
                 weights.append(_weights(distance[mine], g[mine], distances.times[mine]))
         return cls(groups, np.array(weights).reshape(len(weights), len(SCALES)))
 
-    def ends(
-        self, counts: IntArray, estimates: FloatArray, standard: FloatArray, g: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def ends(self, counts: IntArray, estimates: FloatArray, standard: FloatArray, g: FloatArray) -> Ends:
         """The least and the most that the truth may be, arrays of one shape; NaN where there is no such interval.
 
         The released number and one person to each side are in.
@@ -312,7 +307,7 @@ class MovedErrors:
         high[some] = np.maximum(np.floor(own - least), own + 1)
         return low, high
 
-    def _quantiles(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _quantiles(self, places: IntArray) -> Ends:
         """Both ends of the middle of r - t, in standard errors, for places; NaN where there is no group."""
         classes, distance, g = _parts(places)
         group = self.groups[classes]

@@ -24,8 +24,12 @@ from postprocess.downward.simulated_margins import ALONE, ENOUGH, ERROR_CLASSES,
 #: Counted errors whose ranges are looked for at once.
 _CHUNK_ERRORS = 1_000_000
 
-#: Counts `(n, classes)`, shares `(n,)` -> the ends of a range that holds the share of each row: first class, one after.
-RangeOf = Callable[[IntArray, FloatArray], tuple[IntArray, IntArray]]
+#: Counts `(n, classes)`, shares and the error of each row's first class `(n,)` -> the ends of a range that holds the
+#: share of each row: first class, one after.
+RangeOf = Callable[[IntArray, FloatArray, IntArray], tuple[IntArray, IntArray]]
+#: Cells whose errors are taken together: the owner of each cell `(n_cells,)`; how far each size looks for errors; how
+#: many are needed of a size, and of all sizes.
+Kind = tuple[IntArray, IntArray, int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +45,15 @@ class CountedErrors:
     times: IntArray
     owners: int
 
-    def reach(self, most: IntArray, needed: int) -> IntArray:
-        """The least reach at which `needed` errors are seen, `(owners, size classes)`; -1 where it is beyond `most`."""
+    def reach(self, most: IntArray, needed: int, in_all: float) -> IntArray:
+        """The least reach at which `needed` errors are seen, `(owners, size classes)`; -1 where it is beyond `most`.
+
+        And of owners that have fewer than `in_all`.
+        """
         places = self.owner * len(SIZE_CLASSES) + self.sizes
         seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
-        return _reach_of(seen.reshape(self.owners, -1), most, needed)
-
-    def ends(
-        self, most: IntArray, needed: int, range_of: RangeOf, shares: FloatArray
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Where the errors `needed` were seen within a reach of at most `most`, and the ends, all like the `shares`."""
-        reach = self.reach(most, needed)
-        low, high = np.full((2, *reach.shape), np.nan)
-        for chunk in self.chunks(reach, reach >= 0):
-            chunk.put_ends(range_of, shares, low, high)
-        return reach >= 0, low, high
+        seen = seen.reshape(self.owners, -1)
+        return np.where(seen.sum(axis=1, keepdims=True) < in_all, -1, _reach_of(seen, most, needed))
 
     def chunks(self, reach: IntArray, used: BoolArray) -> Iterator[Chunk]:
         """The errors within `reach` of the size classes that are `used`, both `(owners, size classes)`."""
@@ -118,7 +116,7 @@ class Chunk:
 
     def put_ends(self, range_of: RangeOf, shares: FloatArray, low: FloatArray, high: FloatArray) -> None:
         """Put the ends of the ranges in their places, `(owners, size classes)`, like the shares."""
-        start, stop = range_of(self.errors, shares[self.owner, self.size])
+        start, stop = range_of(self.errors, shares[self.owner, self.size], self.first)
         low[self.owner, self.size], high[self.owner, self.size] = start + self.first, stop + self.first
 
 
@@ -198,7 +196,8 @@ class Ranges:
         cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, shares: float | FloatArray, *, kept: bool = False
     ) -> Ranges:
         """From the errors of a table with `n_cells` answers; see `Windows`."""
-        return Windows.of(errors, n_cells).ranges(range_of, shares, kept=kept)
+        kinds = usual_kinds(errors, cell_groups(errors, n_cells))
+        return Windows.of(errors, kinds).ranges(range_of, shares, kept=kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +214,8 @@ class Windows:
     def of(
         cls,
         errors: SizedErrors,
-        n_cells: int,
+        kinds: Sequence[Kind],
         *,
-        group: IntArray | None = None,
         sizes: BoolArray | None = None,
         held: bool = False,
     ) -> Windows:
@@ -225,29 +223,16 @@ class Windows:
 
         Args:
             errors: of the table.
-            n_cells: answers of its query.
-            group: a number for each cell, the same for cells whose errors may be taken together; by default those of
-                `cell_groups`.
+            kinds: of owners, from what is always there to what fits best.
             sizes: which size classes ranges are looked for in, `(size classes,)`; by default all.
             held: the errors are kept in memory, where they are not too many: they are used several times.
         """
         cells, size, error = errors.parts()
-        each = np.arange(n_cells)
-        if group is None:
-            group = cell_groups(errors, n_cells)
-        kinds = [
-            (0 * each, _ANY, ENOUGH),
-            (group, _ANY, ENOUGH),
-            (group, REACH_OF_SIZES, ENOUGH),
-            (each, REACH_OF_SIZES, ENOUGH),
-        ]
-        if any(0 < errors.times[which].sum() < ENOUGH for which in (size == 0, size > 0)):
-            kinds.insert(0, (0 * each, _ANY, FEWER))
-        left = np.broadcast_to(True if sizes is None else sizes, (n_cells, len(SIZE_CLASSES))).copy()
+        left = np.broadcast_to(True if sizes is None else sizes, (len(kinds[0][0]), len(SIZE_CLASSES))).copy()
         owners: list[_Owners] = []
-        for of_cells, most, needed in reversed(kinds):
+        for of_cells, most, needed, in_all in reversed(kinds):
             counted = CountedErrors(of_cells[cells], size, error, errors.times, int(of_cells.max()) + 1)
-            reach = counted.reach(most, needed)
+            reach = counted.reach(most, needed, in_all)
             mine = left & (reach >= 0)[of_cells]
             left &= ~mine
             used = _largest(of_cells, mine)
@@ -311,6 +296,19 @@ def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:
     return np.maximum.reduceat(values[order], begun, axis=0)
 
 
+def usual_kinds(errors: SizedErrors, group: IntArray) -> list[Kind]:
+    """Owners of a table's errors: all cells; those that are alike, of a `group` `(n_cells,)`; each by itself."""
+    each, size = np.arange(len(group)), errors.parts()[1]
+    few = any(0 < errors.times[which].sum() < ENOUGH for which in (size == 0, size > 0))
+    return [
+        *([(0 * each, _ANY, FEWER, 0.0)] if few else []),
+        (0 * each, _ANY, ENOUGH, 0.0),
+        (group, _ANY, ENOUGH, 0.0),
+        (group, REACH_OF_SIZES, ENOUGH, 0.0),
+        (each, REACH_OF_SIZES, ENOUGH, 0.0),
+    ]
+
+
 def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
     """A number for each cell, the same for cells that are about as frequent; each number has enough errors.
 
@@ -338,7 +336,7 @@ def _with_ends(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def narrowest(
-    errors: IntArray, share: float | FloatArray, *, first: int | None = None, stop: int = 0
+    errors: IntArray, share: float | FloatArray, first: int | IntArray = 0, *, must: tuple[int, int] | None = None
 ) -> tuple[IntArray, IntArray]:
     """The narrowest range that holds the share of each row, of several the fullest; see `RangeOf`.
 
@@ -347,31 +345,37 @@ def narrowest(
     Args:
         errors: `(n, classes)`.
         share: of each row, or one.
-        first, stop: classes that the range has in any case, from the first one to before `stop`.
+        first: the error of the first class, of each row, or one.
+        must: errors that the range has in any case, from the one to before the other.
     """
+    begin, stop, left = np.full(len(errors), errors.shape[1]), np.zeros(len(errors), dtype=np.int64), 0
+    least = np.ones(len(errors), dtype=np.int64)
+    if must is not None:
+        begin, stop = (each - first + 0 * stop for each in must)
+        left, right = max(0, -int(begin.min(initial=0))), max(0, int(stop.max(initial=0)) - errors.shape[1])
+        errors, begin, stop, least = np.pad(errors, ((0, 0), (left, right))), begin + left, stop + left, stop - begin
     below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
     needed = np.ceil(share * below[:, -1]).astype(np.int64)
     n = errors.shape[1]
-    starts = np.arange(n if first is None else first + 1)[None, :]
-    least = np.full(len(errors), 1 if first is None else stop - first)
-    most = np.full(len(errors), n, dtype=np.int64)
+    starts, most = np.arange(n)[None, :], np.full(len(errors), n, dtype=np.int64)
+    early = starts <= begin[:, None]
 
     def held(width: IntArray) -> IntArray:
         after = starts + width[:, None]
-        inside = np.take_along_axis(below, np.minimum(after, n), axis=1) - below[:, : starts.shape[1]]
-        return np.where((after <= n) & (after >= stop), inside, -1)
+        inside = np.take_along_axis(below, np.minimum(after, n), axis=1) - below[:, :-1]
+        return np.where(early & (after <= n) & (after >= stop[:, None]), inside, -1)
 
     while (least < most).any():
         middle = (least + most) // 2
         enough = held(middle).max(axis=1) >= needed
         most = np.where(enough, middle, most)
         least = np.where(enough, least, np.minimum(middle + 1, most))
-    begun = held(most).argmax(axis=1)
+    begun = held(most).argmax(axis=1) - left
     return begun, begun + most
 
 
-def central(errors: IntArray, share: float | FloatArray) -> tuple[IntArray, IntArray]:
-    """The range with half of what the share leaves on either side of it, in each row."""
+def central(errors: IntArray, share: float | FloatArray, _: int | IntArray = 0) -> tuple[IntArray, IntArray]:
+    """The range with half of what the share leaves on either side of it, in each row; see `RangeOf`."""
     below = np.cumsum(errors, axis=1)
     outside = (0.5 * (1.0 - np.asarray(share)) * below[:, -1])[:, None]
     return (below <= outside).sum(axis=1), 1 + (below < below[:, -1:] - outside).sum(axis=1)

@@ -17,16 +17,15 @@ How often errors of each size were seen, of counts of each size: whole numbers i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
-from postprocess.linear.downward import AnswerVariances, LevelVariances
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_places, owners
+from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 from postprocess.statistics import EXACT_STANDARD
 
@@ -163,9 +162,9 @@ class ErrorCounts:
     unit: int
 
     @classmethod
-    def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> ErrorCounts:
+    def empty(cls, table: PublishedTable, variances: AnswerVariances) -> ErrorCounts:
         """No errors yet; the unit is as fine as the table's largest standard error allows."""
-        largest = float(np.nanmax(standard_errors(table, basis, variances), initial=0.0))
+        largest = float(np.nanmax(variances.standard_errors(table.marginal), initial=0.0))
         none = SizedErrors.none()
         return cls(none, none, none, max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))))
 
@@ -189,17 +188,12 @@ def is_large(counts: IntArray, standard: FloatArray, least: float = LARGE) -> Bo
         return np.asarray(counts > least * standard) & (standard > 0)
 
 
-def standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> FloatArray:
-    """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
-    return np.sqrt(variances.of_classes(basis, table.marginal))
-
-
 def count_errors(
     table: PublishedTable,
-    basis: Basis,
-    variances: LevelVariances | AnswerVariances,
+    variances: AnswerVariances,
     released: sp.csr_array,
     simulated: sp.csr_array,
+    own: OwnErrors | None = None,
 ) -> ErrorCounts:
     """Errors of one simulated run in one table, of some geounits of a level.
 
@@ -208,31 +202,39 @@ def count_errors(
 
     Args:
         table: whose.
-        basis: of the problem.
         variances: of the geounits.
         released: `(n, n_cells)` what stands in for the truth.
         simulated: `(n, n_cells)` released anew.
+        own: of reports. Their errors are t - r alone, by owner in place of cell; areas without persons have none.
     """
-    unit = ErrorCounts.empty(table, basis, variances).unit
-    by_truth = by_release = of_large = SizedErrors.none()
-    by_class = standard_errors(table, basis, variances)
+    size, nothing = table.marginal.size, ErrorCounts.empty(table, variances)
+    by_class = variances.standard_errors(table.marginal)
     uncertain = by_class >= EXACT_STANDARD
-    zeros = uncertain.T.astype(np.int64) @ np.bincount(variances.classes, minlength=len(uncertain))
+    octaves, some = np.zeros(len(variances.classes), dtype=np.int64), np.ones(len(variances.classes), dtype=bool)
+    units: IntArray = np.full(size, nothing.unit)
+    if own is not None:
+        persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
+        octaves, some, units = person_class(persons), persons > 0, units_of(table.marginal, own)
+    places = octaves[some] * len(uncertain) + variances.classes[some]
+    areas = np.bincount(places, minlength=len(units) // size * len(uncertain)).reshape(-1, len(uncertain))
+    zeros = (areas @ uncertain.astype(np.int64)).ravel()
+    by_truth = by_release = of_large = SizedErrors.none()
     for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
         standard = by_class[variances.classes[rows], cells]
-        counted = standard >= EXACT_STANDARD
+        counted = (standard >= EXACT_STANDARD) & some[rows]
         rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
-        standard = standard[counted]
-        zeros -= np.bincount(cells, minlength=len(zeros))
-        error = seen - truth
-        by_truth += SizedErrors.of(cells, truth, error // unit)
-        by_release += SizedErrors.of(cells, seen, -error // unit)
+        standard, owner, error = standard[counted], octaves[rows] * size + cells, seen - truth
+        zeros -= np.bincount(owner, minlength=len(zeros))
+        by_release += SizedErrors.of(owner, seen, -error // units[owner])
+        if own is not None:
+            continue
+        by_truth += SizedErrors.of(cells, truth, error // nothing.unit)
         large = is_large(seen, standard)
         cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
         in_steps = np.floor((error + evenly(cells, seen, error) - 0.5) / standard / STEP)
         of_large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
     right = SizedErrors.of_zeros(zeros)
-    return ErrorCounts(by_truth + right, by_release + right, of_large, unit)
+    return ErrorCounts(by_truth + right if own is None else by_truth, by_release + right, of_large, nothing.unit)
 
 
 def pairs_of(
@@ -272,6 +274,16 @@ def evenly(*numbers: IntArray) -> FloatArray:
     such a quantile is rounded with it to a whole number, down or up.
     """
     return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)
+
+
+def whole_ends(middle: FloatArray | IntArray, width: FloatArray, *numbers: IntArray) -> Ends:
+    """The least and the most of as many whole numbers about the middle as the width is, right on average.
+
+    To round up always would cover up to 97 % where the standard error is a person or two. `numbers` as of `evenly`.
+    """
+    count = np.floor(width + evenly(*numbers))
+    low = np.floor(middle - 0.5 * count + 1.0)
+    return low, low + count - 1
 
 
 #: Octaves of numbers of persons.
@@ -326,42 +338,3 @@ def variances_of(marginal: Marginal, own: OwnErrors) -> FloatArray:
     persons = 2 ** np.arange(1, PERSON_CLASSES + 1, dtype=np.int64)[:, None]
     found = own.variances(marginal.cell_answer, np.arange(marginal.size)[None, :], persons)
     return np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel()
-
-
-def count_reported(
-    table: PublishedTable,
-    basis: Basis,
-    variances: LevelVariances | AnswerVariances,
-    released: sp.csr_array,
-    simulated: sp.csr_array,
-    own: OwnErrors,
-) -> ErrorCounts:
-    """Errors t - r of one simulated run in one table, of some geounits of a level, as `count_errors`; by owner.
-
-    Areas without persons have no errors.
-
-    Args:
-        table: whose.
-        basis: of the problem.
-        variances: of the geounits.
-        released: `(n, n_cells)` what stands in for the truth.
-        simulated: `(n, n_cells)` released anew.
-        own: of the reports.
-    """
-    nothing, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
-    by_release = SizedErrors.none()
-    persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
-    units = units_of(table.marginal, own)
-    by_class = standard_errors(table, basis, variances)
-    uncertain = by_class >= EXACT_STANDARD
-    some = persons > 0
-    places = person_class(persons[some]) * len(uncertain) + variances.classes[some]
-    areas = np.bincount(places, minlength=PERSON_CLASSES * len(uncertain)).reshape(PERSON_CLASSES, -1)
-    zeros = (areas @ uncertain.astype(np.int64)).ravel()
-    for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
-        counted = uncertain[variances.classes[rows], cells] & some[rows]
-        rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
-        owner = owners_of(cells, persons[rows], size)
-        zeros -= np.bincount(owner, minlength=len(zeros))
-        by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
-    return replace(nothing, by_release=by_release + SizedErrors.of_zeros(zeros))

@@ -34,13 +34,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from postprocess.algebra import Basis, chunks, symmetrise
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, adding_up, successive, wide_enough
 from postprocess.downward.batch import Pass
 from postprocess.downward.level import above_origin, downward_level, only_below, origin_of
@@ -52,12 +53,11 @@ from postprocess.downward.simulated_margins import (
     OwnErrors,
     PublishedTable,
     count_errors,
-    count_reported,
     size_class,
 )
 from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances
-from postprocess.linear.information import Information, rank_and_scale
+from postprocess.linear.information import Information, factors_off
 from postprocess.linear.upward import (
     CHUNK_CELLS,
     ChildrenSum,
@@ -261,21 +261,12 @@ def summarised(at_cut: LevelEstimate) -> LevelEstimate:
 
 
 def factors_of(info: Information) -> FloatArray:
-    """C with C C' = H off the known and the unmeasured directions, and 0 on these: `(n_classes, n_blocks, a, a)`.
-
-    Raises:
-        numpy.linalg.LinAlgError: never for a precision of the upward pass; a defect.
-    """
+    """C with C C' = H off the known and the unmeasured directions, and 0 on these: `(n_classes, n_blocks, a, a)`."""
     out, unmeasured = np.empty_like(info.precision), np.broadcast_to(info.unmeasured, info.known.shape)
     for rows in chunks(len(out), out[0].size):
         excluded = info.known[rows] + unmeasured[rows]
         kept = np.eye(excluded.shape[-1]) - excluded
-        precision = kept @ info.precision[rows] @ kept
-        rank, scale = rank_and_scale(kept, precision)
-        nothing = (rank < 0.5) | (scale <= 0)
-        scale = np.where(nothing, 1.0, scale)
-        factor = np.linalg.cholesky(symmetrise(np.where(nothing, 0.0, precision) / scale + excluded + nothing * kept))
-        out[rows] = np.where(nothing, 0.0, kept @ factor * np.sqrt(scale))
+        out[rows] = factors_off(kept @ info.precision[rows] @ kept, excluded)
     return out
 
 
@@ -477,10 +468,7 @@ def _count(
         variances = replace(variances, classes=variances.classes[rows])
     for i, table in enumerate(run.tables):
         if table.level == stretch.problem.first_level + number:
-            if run.own is None:
-                errors[i] += count_errors(table, run.basis, variances, released, simulated)
-            else:
-                errors[i] += count_reported(table, run.basis, variances, released, simulated, run.own)
+            errors[i] += count_errors(table, variances, released, simulated, run.own)
 
 
 def _solved_down(
@@ -528,17 +516,6 @@ def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
     return sp.csr_array((counts.data[kept], counts.indices[kept], starts), shape=counts.shape)
 
 
-def _reported_anew(
-    query: MeasuredAnswers, released: sp.csr_array, rows: IntArray, replicate: int, reported: DrawReports
-) -> MeasuredAnswers:
-    """The query with the counts from new reports of the released answers."""
-    values = np.zeros((len(rows), query.marginal.size))
-    for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
-        answers = query.marginal.answer_csr(released[first:last])
-        values[first:last] = reported(replicate, int(rows[first]), answers)
-    return replace(query, values=values)
-
-
 def _excess(stretch: Stretch, key: int, tops: FloatArray | None = None) -> list[FloatArray]:
     """Per level, the members of open-ended households beyond the least; empty where nothing is measured of them.
 
@@ -579,18 +556,18 @@ def _measured_anew(
         if drawn and number == problem.spine.n_levels - 1:
             measured.append(())
             continue
-        rows, kinds = stretch.rows[number], problem.kinds_of(number)
+        rows, kinds, level = stretch.rows[number], problem.kinds_of(number), problem.first_level + number
+        reported = run.reported if level == run.leaves else None
         new = []
         for i, query in enumerate(queries):
-            if run.reported is not None and problem.first_level + number == run.leaves:
-                new.append(_reported_anew(query, stretch.released[number], rows, run.replicate, run.reported))
-                continue
-            size = query.marginal.size
-            values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
-            for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):
-                shape = (last - first, size)
-                noise = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
-                part = noise + query.marginal.answer_csr(stretch.released[number][first:last])
+            shape = (len(rows), query.marginal.size)
+            values: NDArray[Any] = np.zeros(shape, dtype=np.int16 if reported is None else np.float64)
+            for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
+                answers = query.marginal.answer_csr(stretch.released[number][first:last])
+                if reported is not None:
+                    values[first:last] = reported(run.replicate, int(rows[first]), answers)
+                    continue
+                part = answers + draw(run.replicate, level, i, int(rows[first]), answers.shape)
                 if query.marginal.answered:
                     part[:, ~query.marginal.asked] = 0
                 if kinds is not None:

@@ -108,24 +108,14 @@ def cut_level(spine: Spine) -> int | None:
     return levels[int(np.argmin(held))]
 
 
-def part_of(
-    problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[MeasuredAnswers, ...]] | None = None
-) -> Problem:
-    """The problem of the subtrees of one part; its top level is the cut.
-
-    Args:
-        problem: of the whole release.
-        cut: where the spine is cut.
-        number: of the part.
-        measured: answers of the part's geounits, per level from the cut down; by default those in `problem`.
-    """
+def part_of(problem: Problem, cut: Cut, number: int) -> Problem:
+    """The problem of the subtrees of one part, by its number; its top level is the cut."""
     first, last = cut.parts[number]
     rows = problem.spine.rows_below(cut.level, first, last)
-    if measured is None:
-        measured = [
-            tuple(replace(measurement, values=measurement.values[own]) for measurement in level)
-            for level, own in zip(problem.measured[cut.level :], rows, strict=True)
-        ]
+    measured = [
+        tuple(replace(measurement, values=measurement.values[own]) for measurement in level)
+        for level, own in zip(problem.measured[cut.level :], rows, strict=True)
+    ]
     return replace(
         _rows_below(problem, cut.level, rows),
         spine=problem.spine.slice(cut.level, first, last),
@@ -219,7 +209,6 @@ def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
     children = [child.children for child in estimates if child.children is not None]
     return LevelEstimate(
         classes=np.concatenate([estimate.classes + first for estimate, first in zip(estimates, offsets, strict=True)]),
-        own=estimates[0].own,
         info=info,
         fixed=_joined_fixed(estimates),
         children=ChildrenSum(

@@ -62,7 +62,6 @@ from postprocess.linear.downward import LevelVariances
 from postprocess.linear.information import (
     BLIND,
     FREE,
-    fixed_answers,
     information,
     invariants_of,
     inverse_off,
@@ -381,15 +380,7 @@ def expected_errors(
     basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
 ) -> ExpectedErrors:
     """The expected errors of a query at the level of `classes`; normal errors are assumed."""
-    return ExpectedErrors(answer_variances(basis, classes, covariances, marginal), classes.sizes)
-
-
-def answer_variances(
-    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
-) -> FloatArray:
-    """Variances `(n_downward, size)` of a query's answers; NaN where the measurements do not determine them."""
-    variances = LevelVariances(classes.downward, covariances.final, classes.blind, classes.fixed)
-    return variances.of_classes(basis, marginal)
+    return ExpectedErrors(of_level(classes, covariances).of_classes(basis, marginal), classes.sizes)
 
 
 def error_by_final(
@@ -404,26 +395,6 @@ def error_by_final(
     by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
     weights = np.einsum("ngf,bf->nbg", by_variance, factors)
     return (recode.T * weights[:, :, None, :]) @ recode
-
-
-def area_variances(
-    spine: Spine,
-    basis: Basis,
-    classes: Sequence[LevelClasses],
-    covariances: Sequence[LevelCovariances],
-    leaves: BoolArray,
-    marginal: Marginal,
-) -> FloatArray:
-    """Variances `(size,)` of a query's answers for some leaves together; NaN where they are not determined.
-
-    Args:
-        classes, covariances: of the whole spine, see `expected.covariances`.
-        leaves: `(n_leaves,)` which are in the area.
-    """
-    variance, blind = area_blocks(spine, classes, covariances, leaves.astype(np.float64))
-    out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
-    out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
-    return np.where(fixed_in_area(spine, basis, classes, leaves, marginal), 0.0, out)
 
 
 def area_blocks(
@@ -466,15 +437,14 @@ def area_blocks(
     return symmetrise(variance), blind
 
 
-def fixed_in_area(
-    spine: Spine, basis: Basis, classes: Sequence[LevelClasses], leaves: BoolArray, marginal: Marginal
-) -> BoolArray:
-    """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
-    fixed = np.ones(marginal.size, dtype=bool)
-    for level, weights in zip(classes, entering(spine, leaves.astype(np.float64)), strict=True):
-        if entered := np.unique(level.downward[weights != 0]).tolist():
-            fixed &= fixed_answers(basis, level.fixed[entered], marginal).all(axis=0)
-    return fixed
+def unknown_in_area(spine: Spine, classes: Sequence[LevelClasses], weights: FloatArray) -> FloatArray:
+    """What zeros and invariants do not fix of a weighted sum over leaves, `(n_blocks, a, a)`; as of `area_blocks`."""
+    free: FloatArray = np.zeros(classes[0].fixed.shape[1:])
+    for level, entered in zip(classes, entering(spine, weights), strict=True):
+        squares = np.bincount(level.downward, entered**2, minlength=len(level.fixed))
+        used = np.flatnonzero(squares)
+        free += np.tensordot(squares[used], np.eye(free.shape[-1]) - level.fixed[used], axes=1)
+    return free
 
 
 def entering(spine: Spine, weights: FloatArray) -> list[FloatArray]:
@@ -519,7 +489,7 @@ def _asymmetric(basis: Basis, weights: Weights) -> FloatArray:
     return out
 
 
-def moments(basis: Basis, found: SumBlocks, left: Weights, right: Weights) -> Moments:
+def moments(basis: Basis, found: LevelVariances, left: Weights, right: Weights) -> Moments:
     """Variances of two weighted sums of the same geounits, and their covariance, each `(n, k)`.
 
     0 where zeros and invariants fix the sum, NaN where the measurements do not determine it.
@@ -530,33 +500,18 @@ def moments(basis: Basis, found: SumBlocks, left: Weights, right: Weights) -> Mo
     return Moments(of_left, of_right, np.where((of_left == 0) | (of_right == 0), 0.0, both))
 
 
-def _variances(basis: Basis, found: SumBlocks, weights: Weights) -> FloatArray:
+def _variances(basis: Basis, found: LevelVariances, weights: Weights) -> FloatArray:
     out = np.maximum(product_form(basis, found.covariance, weights, weights), 0.0)
-    blind = product_form(basis, found.blind, weights, weights)
-    free = product_form(basis, found.free, weights, weights)
+    blind = product_form(basis, found.unmeasured, weights, weights)
+    free = product_form(basis, np.eye(found.known.shape[-1]) - found.known, weights, weights)
     # Rounding is told from what is free or unmeasured by the size of the weights.
     size = np.prod([np.abs(one).max(axis=1) for one in weights], axis=0) ** 2
     return np.where(free < FREE * size, 0.0, np.where(blind > BLIND * size, np.nan, out))
 
 
-@dataclass(frozen=True, eq=False)
-class SumBlocks:
-    """Blocks `(n, n_blocks, a, a)` of some geounits or areas.
-
-    Attributes:
-        covariance: after both passes.
-        blind: what stays unmeasured.
-        free: what zeros and invariants do not fix.
-    """
-
-    covariance: FloatArray
-    blind: FloatArray
-    free: FloatArray
-
-
-def of_level(classes: LevelClasses, covariances: LevelCovariances) -> SumBlocks:
+def of_level(classes: LevelClasses, covariances: LevelCovariances) -> LevelVariances:
     """Those of the downward classes of a level."""
-    return SumBlocks(covariances.final, classes.blind, np.eye(classes.fixed.shape[-1]) - classes.fixed)
+    return LevelVariances(classes.downward, covariances.final, classes.blind, classes.fixed)
 
 
 def of_leaves(
@@ -564,15 +519,11 @@ def of_leaves(
     classes: Sequence[LevelClasses],
     covariances: Sequence[LevelCovariances],
     weights: FloatArray,
-) -> SumBlocks:
+) -> LevelVariances:
     """Those of a weighted sum over leaves, `weights` `(n_leaves,)`: 1 for an area, 1 and -1 for a difference of two."""
     variance, blind = area_blocks(spine, classes, covariances, weights)
-    free = np.zeros_like(variance)
-    for level, entered in zip(classes, entering(spine, weights), strict=True):
-        rows = np.flatnonzero(entered)
-        unknown = np.eye(free.shape[-1]) - level.fixed[level.downward[rows]]
-        free += (entered[rows, None, None, None] ** 2 * unknown).sum(axis=0)
-    return SumBlocks(variance[None], blind[None], free[None])
+    known = np.eye(variance.shape[-1]) - unknown_in_area(spine, classes, weights)
+    return LevelVariances(np.zeros(1, dtype=np.int64), variance[None], blind[None], known[None])
 
 
 #: Eigenvalues that are 0, beside the largest.
@@ -612,7 +563,7 @@ def pair_factors(
     level: int,
     marginal: Marginal,
 ) -> PairFactors:
-    """The factors of the downward classes of a level; arguments as in `area_variances`."""
+    """The factors of the downward classes of a level; arguments as in `of_leaves`."""
     rows = rows_of(basis, marginal)
     here = np.arange(len(classes[level].own))
     left: FloatArray = np.broadcast_to(rows, (len(here), basis.n_blocks, *rows.shape))

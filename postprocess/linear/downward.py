@@ -137,14 +137,18 @@ class AnswerVariances:
     classes: IntArray
     by_query: dict[MarginalKey, FloatArray]
 
-    def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
-        """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
-        return self.by_query[marginal.key]
+    def standard_errors(self, marginal: Marginal) -> FloatArray:
+        """Standard errors of each class, `(n_classes, size)`; NaN where the measurements do not determine them."""
+        return np.sqrt(self.by_query[marginal.key])
 
     def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
         """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
         return AnswerVariances(local, {key: values[used] for key, values in self.by_query.items()})
+
+    def with_rows(self, rows: slice) -> AnswerVariances:
+        """The same, with all classes kept."""
+        return AnswerVariances(self.classes[rows], self.by_query)
 
     @classmethod
     def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
@@ -180,27 +184,28 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
     return inverse_off(summed_over(groups.children, below.info.covariance), excluded), groups.classes
 
 
-def top_variances(estimate: LevelEstimate) -> LevelVariances:
+def _at_top(estimate: LevelEstimate) -> LevelVariances:
     """Covariances of the estimates of the top level, which has nothing above it."""
     info = estimate.info
     return LevelVariances(estimate.classes, info.covariance, info.unmeasured, info.known)
 
 
-def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
+def variances_of(
+    problem: Problem, estimates: list[LevelEstimate], above: LevelVariances | None = None
+) -> Iterator[LevelVariances]:
     """Covariances of the estimates of every level after both passes, top to bottom, one level at a time.
 
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
+
+    Args:
+        problem: with its estimates.
+        estimates: of the upward pass.
+        above: the covariances of the top level of a part of a larger spine, of which the levels below it are given.
     """
-    above = top_variances(estimates[0])
-    yield above
-    yield from variances_below(problem, estimates, above)
-
-
-def variances_below(
-    problem: Problem, estimates: list[LevelEstimate], above: LevelVariances
-) -> Iterator[LevelVariances]:
-    """The same of every level below the top one, whose own are `above`: those of a part of a larger spine."""
+    if above is None:
+        above = _at_top(estimates[0])
+        yield above
     for level in range(1, problem.spine.n_levels):
         below = _Below.of(problem, estimates, level, above.classes)
         above = replace(below.variances(above, slice(0, below.kinds.shape[1]), 0), classes=below.classes)
@@ -208,32 +213,25 @@ def variances_below(
 
 
 def answer_variances_of(
-    problem: Problem, basis: Basis, estimates: list[LevelEstimate], queries: Sequence[Sequence[Asked]]
-) -> list[AnswerVariances]:
-    """Of every level the variances of its queries' answers after both passes, as `variances_of` has them.
-
-    Args:
-        problem, estimates: as of `variances_of`.
-        basis: of the problem.
-        queries: per level.
-    """
-    above = top_variances(estimates[0])
-    below = answer_variances_below(problem, basis, estimates, above, queries[1:])
-    return [above.of_queries(basis, queries[0]), *below]
-
-
-def answer_variances_below(
     problem: Problem,
     basis: Basis,
     estimates: list[LevelEstimate],
-    above: LevelVariances,
     queries: Sequence[Sequence[Asked]],
+    above: LevelVariances | None = None,
 ) -> list[AnswerVariances]:
-    """The same of every level below the top one, whose covariances are `above`.
+    """Of every level the variances of its queries' answers after both passes, as `variances_of` has them.
 
     Some classes of a level at a time, and of each level below those that follow from them: of the classes of a level,
     which may be as many as its geounits, no more than a few have their matrices at once.
+
+    Args:
+        problem, estimates, above: as of `variances_of`.
+        basis: of the problem.
+        queries: per level that is given.
     """
+    if above is None:
+        top = _at_top(estimates[0])
+        return [top.of_queries(basis, queries[0]), *answer_variances_of(problem, basis, estimates, queries[1:], top)]
     levels: list[_Below] = []
     for level in range(1, problem.spine.n_levels):
         levels.append(_Below.of(problem, estimates, level, levels[-1].classes if levels else above.classes))
@@ -260,7 +258,7 @@ def _find_below(
 
     Args:
         levels: below these classes.
-        basis, queries: as of `answer_variances_below`, of these levels.
+        basis, queries: as of `answer_variances_of`, of these levels.
         found: of each of them, what was found so far.
         above: the covariances of the classes.
         first: the number of the first of them among all of their level.

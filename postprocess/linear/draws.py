@@ -36,9 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis, chunks, summed, symmetrise
+from postprocess.algebra import Basis, chunks, summed
 from postprocess.arrays import BoolArray, FloatArray, IntArray, owners, runs
-from postprocess.linear.information import Information, rank_and_scale
+from postprocess.linear.information import factors_off
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
@@ -229,7 +229,7 @@ def _drawn_level(
 ) -> DrawnLevel:
     """One level; `queries` at the lowest alone."""
     small, blocks = basis.summed_to(keep)
-    n = len(estimate.classes)
+    n, info = len(estimate.classes), estimate.info
     best = None if queries else np.empty((n, *small.shape))
     best_answers = {query.key: np.empty((n, query.size)) for query in queries}
     of_children = precision = None
@@ -253,26 +253,12 @@ def _drawn_level(
         classes=estimate.classes,
         best=best,
         best_answers=best_answers,
-        covariance=estimate.info.covariance[:, blocks],
-        factor=math.sqrt(outside) * covariance_factors(estimate.info, blocks),
+        covariance=info.covariance[:, blocks],
+        factor=math.sqrt(outside)
+        * factors_off(info.covariance[:, blocks], info.known[:, blocks] + info.unmeasured[:, blocks]),
         of_children=of_children,
         precision=precision,
     )
-
-
-def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
-    """F with F F' = V in some of the blocks, `(n_classes, len(blocks), a, a)`.
-
-    V + Q, with the projectors Q on what is known or unmeasured, is positive definite and has one Cholesky factor; P = I
-    - Q takes away what it has on Q. So F is as well defined to the last digits as V is.
-    """
-    covariance = info.covariance[:, blocks]
-    excluded = info.known[:, blocks] + info.unmeasured[:, blocks]
-    kept = np.eye(covariance.shape[-1]) - excluded
-    rank, scale = rank_and_scale(kept, covariance)
-    scale = np.where(scale > 0, scale, 1.0)
-    factor = np.linalg.cholesky(symmetrise(covariance / scale + excluded))
-    return np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
 
 
 def draw(

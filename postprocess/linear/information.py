@@ -74,6 +74,23 @@ def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     return np.where(nothing_left, 0.0, symmetrise(kept @ inverse @ kept) / scale)
 
 
+def factors_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
+    """F with F F' = M of stacked positive semidefinite matrices M that are 0 on `excluded`; both `(..., a, a)`.
+
+    M + Q, with the projectors Q on what is excluded, is positive definite and has one Cholesky factor; P = I - Q takes
+    away what it has on Q. So F is as well defined to the last digits as M is.
+
+    Raises:
+        numpy.linalg.LinAlgError: never for a precision or covariance of the upward pass; a defect.
+    """
+    kept = np.eye(excluded.shape[-1]) - excluded
+    rank, scale = rank_and_scale(kept, matrices)
+    nothing = (rank < 0.5) | (scale <= 0)
+    scale = np.where(nothing, 1.0, scale)
+    factor = np.linalg.cholesky(symmetrise(np.where(nothing, 0.0, matrices) / scale + excluded + nothing * kept))
+    return np.where(nothing, 0.0, kept @ factor * np.sqrt(scale))
+
+
 def null_projector(
     matrices: FloatArray, excluded: FloatArray | None = None, size: float | FloatArray = TINY
 ) -> FloatArray:

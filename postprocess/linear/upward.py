@@ -112,14 +112,12 @@ class LevelEstimate:
 
     Attributes:
         classes: `(n,)` the class of each geounit: those that have the same matrices share one.
-        own: precision blocks of the level's own measurements, `(n_blocks, a, a)`; of kind 0, where there are several.
         info: precision, covariance, known and unmeasured directions, per class.
         fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
         children: the information from the children; None at the leaves and in the topdown estimator.
     """
 
     classes: IntArray
-    own: FloatArray
     info: Information
     fixed: FloatArray | None = None
     children: ChildrenSum | None = None
@@ -265,7 +263,7 @@ def known_to_children(
 def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
     classes, kind, known = alike_by_themselves(problem, basis, level)
     own = own_precisions(basis, problem.measured[level])
-    return LevelEstimate(classes, own[0], information(own[kind], known, is_full(own)))
+    return LevelEstimate(classes, information(own[kind], known, is_full(own)))
 
 
 def _sum_over_children(
@@ -412,7 +410,7 @@ def _parents(
     info = information(own + precision_of_children, known, full)
     term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean), classes)) if means else mean
     children = ChildrenSum(mean, precision_of_children, term)
-    return LevelEstimate(classes, own_of_kinds[0], info, fixed, children)
+    return LevelEstimate(classes, info, fixed, children)
 
 
 def upward_pass(

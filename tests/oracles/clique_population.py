@@ -99,4 +99,5 @@ def ends_of(
 ) -> tuple[FloatArray, FloatArray]:
     """The intervals of all areas of a level; by default of all attributes of the bag."""
     asked = query or details(errors.design)(level, bag)[0]
-    return errors.ends(level, bag, asked, asked.answer_csr(sp.csr_array(errors.release.whole[level][bag])), 0)
+    counts = asked.answer_csr(sp.csr_array(errors.release.whole[level][bag]))
+    return errors.ends(level, bag, asked, counts, slice(0, len(counts)))

@@ -21,7 +21,7 @@ PLANTED = {
     "the tower": ("geography", "pipeline.model.schema"),
     "a feature can be taken away": ("flows.commands", "features.exports.release"),
     "features do not know one another": ("features.imports", "features.exports.release"),
-    "of the pipeline, the stages and what they have in common alone know estimation": (
+    "of the pipeline, the stages, what they share and readers alone know estimation": (
         "pipeline.model",
         "postprocess.problem",
     ),

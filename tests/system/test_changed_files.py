@@ -39,7 +39,7 @@ def _python(root: Path) -> None:
     for universe in (release, *map(release.companion, release.companions)):
         for table in reader_of(universe).universe.tables:
             universe.table(table.name, table.levels[-1])
-        assert reader_of(universe).half_widths
+        assert reader_of(universe).margins
     for name in release.household_tables:
         release.household_table(name, release.levels[0])
     release.names(reader_of(release).named_levels[0])

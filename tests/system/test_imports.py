@@ -17,10 +17,10 @@ from auditor.check.release import check_release, examine
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import TableStatement
-from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.execution.steps import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import Release, reader_of
+from pipeline.reading.sum_margins import SumMargins
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from pipeline.runs.verify import verify_release
@@ -195,8 +195,7 @@ def test_sums_of_small_areas_are_covered(tmp_path: Path, monkeypatch: pytest.Mon
         for kind, inside in covered(release, areas, counts).items():
             right.setdefault(kind, []).extend(inside)
         with monkeypatch.context() as fault:
-            unknown = lambda _, leaves, groups: np.full(10 if groups[0].max() else 1, np.nan)  # noqa: E731, ARG005
-            fault.setattr(LinearVariances, "estimate_of_area", unknown)
+            fault.setattr(SumMargins, "_unbiased", None)
             for kind, inside in covered(release, areas, counts).items():
                 wrong.setdefault(kind, []).extend(inside)
     shares = {kind: float(np.mean(inside)) for kind, inside in right.items()}

@@ -216,10 +216,10 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def handed_out(path: Path) -> int:
-    """How often a module names what hands out tasks: `workers.run`, `workers.begin` or `run_kept`."""
+    """How often a module names what hands out tasks: `workers.run`, `workers.begin`, `run_kept` or `run_missing`."""
     return sum(
         (isinstance(node, ast.Attribute) and node.attr in ("run", "begin") and "workers" in ast.unparse(node.value))
-        or (isinstance(node, ast.Name) and node.id == "run_kept")
+        or (isinstance(node, ast.Name) and node.id in ("run_kept", "run_missing"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
     )
 

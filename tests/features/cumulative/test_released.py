@@ -25,7 +25,6 @@ from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
-from pipeline.estimation.constraints import IntervalRule
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
@@ -110,12 +109,10 @@ def test_the_second_program_finds_what_is_wrong(
     assert sentence in told
 
 
-class _Wide(IntervalRule):
+def _wide(counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """An interval for every number that says which number it is of: from so many less to its number more."""
-
-    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        numbers = counts.astype(np.float64)
-        return numbers - 1 - np.arange(rows.start, rows.stop)[:, None], numbers + 2
+    numbers = counts.astype(np.float64)
+    return numbers - 1 - np.arange(rows.start, rows.stop)[:, None], numbers + 2
 
 
 def test_tables_with_many_numbers_are_written_part_by_part(tmp_path: Path) -> None:
@@ -132,7 +129,7 @@ def test_tables_with_many_numbers_are_written_part_by_part(tmp_path: Path) -> No
     whole = ReleasedTable("all", "block", query.name, geocodes, labels, counts, numbers - 1, numbers + 1, terms=terms)
     step = 238  # 2^19 numbers
     parts = [whole.rows(slice(first, first + step)) for first in range(0, 700, step)]
-    write_table(tmp_path / "long.parquet", tmp_path, _cumulated(iter(parts), table, fact, [_Wide()] * 99))
+    write_table(tmp_path / "long.parquet", tmp_path, _cumulated(iter(parts), table, fact, [_wide] * 99))
     found = read_table(unchecked(tmp_path / "long.parquet"), geocodes=geocodes)
     expected = counts.reshape(700, 100, 22).cumsum(axis=1).reshape(700, -1)
     assert np.array_equal(found.counts, expected)

@@ -312,7 +312,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
         histogram=lambda _: sp.csr_array(counts),
         files=SimpleNamespace(table=lambda *_: path, readable=unchecked),
         draws=lambda *_: None if drawn is None else pd.DataFrame(drawn.reshape(-1, 3), index=index),
-        half_widths=SimpleNamespace(moments_of_level=lambda *_: moments),
+        margins=SimpleNamespace(moments=lambda *_: moments),
     )
 
 

@@ -86,8 +86,8 @@ def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> Non
     (_, people), (units, text), *_ = tiles(release)
     assert "interval" not in people
     companion = reader_of(release.companion("units"))
-    everywhere = np.ones(companion.spine.n_leaves, dtype=bool)
-    (half,) = companion.half_widths.of_area(everywhere, release.companion("units").query("total").query.groups)
+    everywhere = np.ones(companion.spine.n_leaves)
+    ((half,),) = companion.margins.half_widths(everywhere, release.companion("units").query("total").query.groups)
     assert interval(text) == (max(0, units - half), units + half)
     assert half > 0
 
@@ -237,7 +237,7 @@ def ends_of_page(release: Release, areas: list[Area], query: WantedNumbers, over
     if reader_of(release).geounit_of(inside) is not None:
         return np.array([[over[f"{label}:{end}90"] for label in labels] for end in ("low", "high")], dtype=float)
     counts = np.array([over[label] for label in labels], dtype=float)
-    halves = reader_of(release).half_widths.of_area(inside, query.query.groups)
+    halves = reader_of(release).margins.half_widths(inside.astype(float), query.query.groups)[0]
     return np.stack([np.maximum(counts - halves, 0), counts + halves])
 
 

@@ -20,8 +20,8 @@ from releases.small import request_of, run
 
 from auditor.check.release import check_release
 from auditor.program import audit
+from features.shares import knowledge
 from features.shares.forecast import SpreadGuess, guesses_like, places_of, shared_rows, spread_guessed
-from features.shares.knowledge import SharedIntervals
 from features.shares.public_share import shares_of
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.steps import Silent
@@ -199,7 +199,7 @@ def test_nine_of_ten_are_held_in_places_unlike_their_neighbours_too(release: tup
 def test_simulated_intervals_alone_would_miss_them(
     tmp_path: Path, release: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SharedIntervals, "of", lambda rule, *_: rule)
+    monkeypatch.setattr(knowledge, "shared_intervals", lambda rule, *_: rule)
     root = run_release(request_of(write_far(tmp_path), tmp_path / "out"), Silent())
     assert held(root, tmp_path)[1] < 0.75
     kept, other = (pq.read_table(one / "public/tables/age/block.parquet") for one in (root, release[0]))

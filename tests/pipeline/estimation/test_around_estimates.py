@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from releases.sent import Sent
 from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
-from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
 from pipeline.estimation.constraints import IntervalRule
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
@@ -254,24 +252,27 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     assert 0.85 < np.concatenate(inside).mean() < 0.97
 
 
-@dataclass(frozen=True)
-class _Simulated(IntervalRule):
+def _simulated(reach: float | np.ndarray = 3.0) -> IntervalRule:
     """Intervals that reach so far to either side, as of simulated runs."""
+    return lambda counts, _: (np.maximum(counts - reach, 0.0), counts + reach)
 
-    reach: float | np.ndarray = 3.0
 
-    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
-        return np.maximum(counts - self.reach, 0.0), counts + self.reach
+def _around(
+    rule: IntervalRule, estimates: np.ndarray, standard: np.ndarray, small: SmallNumbers | None = None
+) -> IntervalRule:
+    """Around estimates where nothing is learned."""
+    shares, nothing = np.full(standard.shape, 0.5), MovedErrors.of(Distances.none())
+    return around_estimates.around_estimates(
+        rule, lambda rows: (estimates[rows], standard[rows]), lambda rows: shares[rows], nothing, small
+    )
 
 
 def test_exact_and_unknown_numbers_stay_so() -> None:
     """And a number of whose area nothing is measured, so that there is no estimate, gets no interval."""
     standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
     estimates = np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]])
-    around = Around(estimates, standard, np.full((2, 4), 0.5), MovedErrors.of(Distances.none()))
-    low, high = AllAround(_Simulated(np.array([[0.0, np.nan, 3.0, 3.0]])), around).ends(
-        np.array([[7, 7, 52, 7]]), slice(1, 2)
-    )
+    rule = _around(_simulated(np.array([[0.0, np.nan, 3.0, 3.0]])), estimates, standard)
+    low, high = rule(np.array([[7, 7, 52, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
@@ -346,9 +347,9 @@ def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
     """Exact, not known, large, small, small with a large estimate, without an estimate."""
     estimates = np.array([[0.0] * 6, [50.0, 50.0, 60.2, 9.3, 40.3, 0.0]])
     standard = np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]])
-    around = Around(estimates, standard, np.full((2, 6), 0.5), MovedErrors.of(Distances.none()))
-    known = _Simulated(np.array([[0.0, np.nan, 3.0, 3.0, 3.0, 3.0]]))
-    low, high = LargeAround(known, around, MOVED_TOO).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
+    known = _simulated(np.array([[0.0, np.nan, 3.0, 3.0, 3.0, 3.0]]))
+    rule = _around(known, estimates, standard, MOVED_TOO)
+    low, high = rule(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
 
@@ -356,9 +357,8 @@ def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
 def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow() -> None:
     """From an estimate of one standard error on; large ones, which are around estimates, do so anyway."""
     estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
-    around = Around(estimates, standard, np.full((1, 5), 0.5), MovedErrors.of(Distances.none()))
     counts = np.array([[1, 1, 1, 1, 60]])
     small = SmallNumbers(moved=True, informative=True, longer=False, spread=True)
-    low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
+    low, high = _around(_simulated(), estimates, standard, small)(counts, slice(0, 1))
     np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])

@@ -80,8 +80,8 @@ def test_other_parts_workers_and_rounds_of_draws_do_not_show(
 #: What an attacker makes of an array, by its name's ending.
 SPOILT: dict[str, Callable[[Any], Any]] = {
     "classes": lambda array: array + 10**6,
-    "own": lambda array: array.astype(np.float32),
     "info_precision": lambda array: array[:, :0],
+    "info_known": lambda array: array.astype(np.float32),
     "info_covariance": lambda array: np.full_like(array, np.nan),
     "children_mean": lambda array: array[:-1],
     "children_precision": lambda array: array.astype(np.int64),

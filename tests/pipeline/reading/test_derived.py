@@ -149,7 +149,7 @@ def test_differences_know_what_the_areas_share(release: Release) -> None:
     assert found["difference"] == found["first"] - found["second"]
     half = found["difference:high90"] - found["difference"]
     margin = query.over({"x": counties[1:]})["total:moe90"].iloc[0]
-    assert abs(half - 2 * reader_of(release).half_widths.of_level(1, query.query.groups)[0, 0]) <= 1
+    assert abs(half - 2 * reader_of(release).margins.half_widths(1, query.query.groups)[0, 0]) <= 1
     assert half > 1.5 * margin
     assert query.difference(counties, counties).loc["total", "difference:high90"] == 0
 

@@ -13,7 +13,6 @@ import pytest
 from releases.changed import not_refused
 
 from pipeline.errors import InputError
-from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 from pipeline.storage.files import sha256_file
@@ -36,7 +35,7 @@ def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: P
             universe.query("total").at("block")
             universe.query("total").over({"some": blocks[:5]})
             reader, total = reader_of(universe), universe.query("total").query
-            reader.half_widths.estimate_of_area(reader.leaves_of(blocks[:5], ""), total.groups)
+            reader.margins.ends(reader.leaves_of(blocks[:5], "").astype(float), total.groups, np.zeros((1, 1), int))
         release.names(reader_of(release).named_levels[0])
 
     files, wrong = not_refused(root / "public", read)
@@ -92,8 +91,7 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
 def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors over areas in standard errors; and, as a fault, as if the leaves' errors were independent."""
     release = open_release(directory)
-    variances = reader_of(release).half_widths
-    assert isinstance(variances, LinearVariances)
+    margins = reader_of(release).margins
     found = release.query("grown * sex").over(areas)
     labels = [name for name in found.columns if is_count(name) and name != "sum"]
     frame = truth(directory, "block")
@@ -101,13 +99,13 @@ def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np
     exact = frame.groupby(["geocode", "answer"])["count"].sum().unstack(fill_value=0)
     groups = release.query("grown * sex").query.groups
     single = pd.DataFrame(
-        variances.level_variances(3, groups), index=reader_of(release).spine.leaf_level.geocodes, columns=labels
+        margins.variances(3, groups), index=reader_of(release).spine.leaf_level.geocodes, columns=labels
     )
     proper, independent, covered = [], [], []
     for name, codes in areas.items():
         inside = reader_of(release).leaves_of(codes, name)
         error = found.loc[name, labels].to_numpy(float) - exact.loc[codes, labels].sum().to_numpy()
-        proper.append(error / np.sqrt(variances.area_variances(inside, groups)))
+        proper.append(error / np.sqrt(margins.variances(inside.astype(float), groups)[0]))
         independent.append(error / np.sqrt(single.loc[codes].sum().to_numpy()))
         low, high = (
             found.loc[name, [label + end for label in labels]].to_numpy(float) for end in (LOW_SUFFIX, HIGH_SUFFIX)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.ranges import FEWER, central, inverted
 from postprocess.downward.simulated_margins import (
@@ -29,13 +28,17 @@ from postprocess.marginal import Marginal
 CELLS = 6
 MARGINAL = Marginal("race", (np.arange(CELLS, dtype=np.int64),))
 TABLE = PublishedTable("race", 0, MARGINAL)
-BASIS = Basis.of((CELLS,), [MARGINAL], [])
 N = 20_000
 
 
 def variances(standard: float | np.ndarray, n: int = N) -> AnswerVariances:
     by_cell = np.broadcast_to(np.asarray(standard, dtype=float) ** 2, (1, CELLS)).copy()
     return AnswerVariances(np.zeros(n, dtype=np.int64), {MARGINAL.key: by_cell})
+
+
+def of_rows(known: AnswerVariances) -> np.ndarray:
+    """Standard errors of all areas."""
+    return known.standard_errors(MARGINAL)[known.classes]
 
 
 def population(seed: int, n: int = N) -> np.ndarray:
@@ -59,10 +62,10 @@ def errors_of(
 ) -> ErrorCounts:
     """What runs err, each with a seed; they release as `release` does, or by a rule of their own."""
     known = variances(standard, len(truth))
-    counts = ErrorCounts.empty(TABLE, BASIS, known)
+    counts = ErrorCounts.empty(TABLE, known)
     for seed in runs:
         again = release(truth, seed, standard) if released is None else released(truth, seed)
-        counts += count_errors(TABLE, BASIS, known, sp.csr_array(truth), sp.csr_array(again))
+        counts += count_errors(TABLE, known, sp.csr_array(truth), sp.csr_array(again))
     return counts
 
 
@@ -71,7 +74,7 @@ def test_errors_by_brute_force() -> None:
     truth = population(1, 500)
     again = release(truth, 2)
     standard = np.array([6.0, 0.0, np.nan, 6.0, 6.0, 6.0])
-    found = count_errors(TABLE, BASIS, variances(standard, 500), sp.csr_array(truth), sp.csr_array(again))
+    found = count_errors(TABLE, variances(standard, 500), sp.csr_array(truth), sp.csr_array(again))
     expected: dict[str, dict[tuple[int, int, int], int]] = {"by_truth": {}, "by_release": {}}
     large = 0
     for t_row, r_row in zip(truth.tolist(), again.tolist(), strict=True):
@@ -87,7 +90,7 @@ def test_errors_by_brute_force() -> None:
         places = zip(*(part.tolist() for part in sized.parts()), strict=True)
         assert dict(zip(places, sized.times.tolist(), strict=True)) == counted
     assert found.large.times.sum() == large > 100
-    coarse = ErrorCounts.empty(TABLE, BASIS, variances(65.0))
+    coarse = ErrorCounts.empty(TABLE, variances(65.0))
     assert (found.unit, coarse.unit) == (1, 2), "classes reach 8 standard errors of the table"
     twice = found + found
     for both, one in ((twice.by_truth, found.by_truth), (twice.by_release, found.by_release)):
@@ -118,8 +121,8 @@ def test_tables_too_small_for_simulated_errors_cover_whole_numbers_of_any_standa
     rng = np.random.default_rng(33)
     truth = rng.integers(1_000, 100_000, (N, CELLS))
     released = truth + np.rint(rng.normal(0, standard, truth.shape)).astype(np.int64)
-    none = ErrorCounts.empty(TABLE, BASIS, variances(standard))
-    low, high = Intervals(TABLE, none).ends(BASIS, variances(standard), released, slice(0, N))
+    none = ErrorCounts.empty(TABLE, variances(standard))
+    low, high = Intervals(TABLE, none).ends(released, of_rows(variances(standard)))
     assert 0.886 <= ((low <= truth) & (truth <= high)).mean() <= 0.922
     assert np.array_equal(np.rint(low), low)
 
@@ -134,7 +137,7 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
 
     published = raised(truth, 16)
     counts = errors_of(published, runs=range(17, 20), released=raised)
-    low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
+    low, high = Intervals(TABLE, counts).ends(published, of_rows(variances(6.0)))
     assert coverage(low, high, truth, truth)[100] == pytest.approx(LARGE_COVERAGE, abs=0.01)
     assert (published - low).mean() == pytest.approx(6.0 + 1.7 * 6.0, abs=0.8)
     assert (high - published).mean() == pytest.approx(1.7 * 6.0 - 6.0, abs=0.8)
@@ -153,7 +156,7 @@ def test_large_counts_that_err_by_many_standard_errors() -> None:
     for times, held in ((8.0, LARGE_COVERAGE), (30.0, 0.5)):  # the second is beyond all classes of errors
         published = published_of(truth, 26, times)
         counts = errors_of(published, runs=range(27, 30), released=partial(published_of, times=times))
-        low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
+        low, high = Intervals(TABLE, counts).ends(published, of_rows(variances(6.0)))
         found = ((low <= truth) & (truth <= high)).mean()
         assert found == pytest.approx(held, abs=0.01) if times < 20 else found > held
         # Power: by the answer's own standard error, few are held.
@@ -198,7 +201,7 @@ def world() -> tuple[np.ndarray, np.ndarray, Intervals]:
 
 def test_coverage_by_true_and_by_released_size(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
     truth, published, intervals = world
-    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
+    low, high = intervals.ends(published, of_rows(variances(6.0)))
     for sizes in (truth, published):
         found = coverage(low, high, truth, sizes)
         assert len(found) >= 4
@@ -230,7 +233,7 @@ def test_noise_that_is_twice_as_large_is_noticed() -> None:
     truth = population(6)
     published = release(truth, 7, standard=12.0)
     intervals = Intervals(TABLE, errors_of(published, standard=6.0))
-    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
+    low, high = intervals.ends(published, of_rows(variances(6.0)))
     assert coverage(low, high, truth, truth)[10] < 0.75
 
 
@@ -239,7 +242,7 @@ def test_what_is_certain_alone_has_no_width() -> None:
     truth = population(8)
     standard = np.array([0.02, 0.0, 0.02, np.nan, 0.02, 0.02])
     counts = errors_of(truth, standard, runs=[0], released=lambda counts, _: counts)
-    low, high = Intervals(TABLE, counts).ends(BASIS, variances(standard), truth, slice(None))
+    low, high = Intervals(TABLE, counts).ends(truth, of_rows(variances(standard)))
     assert np.array_equal(low[:, 1], truth[:, 1])
     assert np.array_equal(high[:, 1], truth[:, 1])
     assert np.isnan(low[:, 3]).all()
@@ -260,7 +263,7 @@ def test_a_small_table_makes_do_with_fewer_errors() -> None:
     held = {}
     for areas in (FEWER // CELLS + 1, FEWER // CELLS - 1):  # each with an error of each cell
         errors = errors_of(published[:areas], 10.0, runs=[33], released=published_of)
-        low, high = Intervals(TABLE, errors).ends(BASIS, variances(10.0), published, slice(None))
+        low, high = Intervals(TABLE, errors).ends(published, of_rows(variances(10.0)))
         held[areas] = ((low <= truth) & (truth <= high)).mean()
     assert held[FEWER // CELLS + 1] == pytest.approx(SIMULATED_COVERAGE, abs=0.04)
     # Power: with fewer, the linear standard error of 10 stands, and holds too many.
@@ -279,7 +282,7 @@ def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
     errors = errors_of(found, standard, runs=range(4), released=released)
     shares = {}
     for of_sums in (False, True):
-        low, high = Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None))
+        low, high = Intervals(TABLE, errors, of_sums).ends(found, of_rows(known))
         inside = (low <= truth) & (truth <= high)
         for name, size in (("truth", truth), ("release", found)):
             for least in (300, 420):

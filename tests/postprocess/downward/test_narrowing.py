@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis
 from postprocess.downward.intervals import FIRST, narrowed
 from postprocess.downward.ranges import Ranges, narrowest, united
 from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
@@ -15,7 +14,6 @@ from postprocess.marginal import Marginal
 CELLS, N, NOISE = 3, 8_000, 30.0
 MARGINAL = Marginal("group", (np.arange(CELLS, dtype=np.int64),))
 TABLE = PublishedTable("group", 0, MARGINAL)
-BASIS = Basis.of((CELLS,), [MARGINAL], [])
 OCTAVES = FIRST * 2 ** np.arange(7)
 
 
@@ -33,7 +31,7 @@ def release(truth: np.ndarray, seed: int, noise: float = NOISE) -> np.ndarray:
 
 def errors_of(truth: np.ndarray, noise: float = NOISE) -> ErrorCounts:
     known = AnswerVariances(np.zeros(len(truth), dtype=np.int64), {MARGINAL.key: np.full((1, CELLS), noise**2)})
-    return count_errors(TABLE, BASIS, known, sp.csr_array(truth), sp.csr_array(release(truth, 3, noise)))
+    return count_errors(TABLE, known, sp.csr_array(truth), sp.csr_array(release(truth, 3, noise)))
 
 
 def covered(

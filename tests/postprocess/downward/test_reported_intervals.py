@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis
 from postprocess.downward import simulated_margins
 from postprocess.downward.intervals import ReportedIntervals
 from postprocess.downward.ranges import narrowest
@@ -16,7 +15,7 @@ from postprocess.downward.simulated_margins import (
     SIZE_CLASSES,
     ErrorCounts,
     PublishedTable,
-    count_reported,
+    count_errors,
     n_owners,
     octave_of,
     person_class,
@@ -28,7 +27,6 @@ from postprocess.marginal import Marginal
 CELLS = 4
 MARGINAL = Marginal("answer", (np.arange(CELLS, dtype=np.int64),))
 TABLE = PublishedTable("answer", 0, MARGINAL)
-BASIS = Basis.of((CELLS,), [MARGINAL], [])
 #: Shares of the answers, but the last, and the noise of a report.
 SHARES = np.array([0.3, 0.06, 0.02])
 NOISE = 2.0
@@ -59,6 +57,11 @@ def variances(persons: np.ndarray) -> AnswerVariances:
     return AnswerVariances(classes.astype(np.int64), {MARGINAL.key: by_class})
 
 
+def of_rows(known: AnswerVariances) -> np.ndarray:
+    """Standard errors of all areas."""
+    return known.standard_errors(MARGINAL)[known.classes]
+
+
 def people(seed: int, persons: np.ndarray) -> np.ndarray:
     """Areas differ: shares vary by a quarter of themselves or so."""
     rng = np.random.default_rng(seed)
@@ -78,15 +81,15 @@ def release(truth: np.ndarray, seed: int) -> np.ndarray:
 
 def errors_of(truth: np.ndarray, runs: int, seed: int = 50) -> ErrorCounts:
     known = variances(truth.sum(axis=1))
-    errors = ErrorCounts.empty(TABLE, BASIS, known)
+    errors = ErrorCounts.empty(TABLE, known)
     for run in range(runs):
         again = sp.csr_array(release(truth, seed + run))
-        errors += count_reported(TABLE, BASIS, known, sp.csr_array(truth), again, Reports())
+        errors += count_errors(TABLE, known, sp.csr_array(truth), again, Reports())
     return errors
 
 
 def held(intervals: ReportedIntervals, truth: np.ndarray, published: np.ndarray) -> np.ndarray:
-    low, high = intervals.ends(BASIS, variances(truth.sum(axis=1)), published, slice(None))
+    low, high = intervals.ends(published, of_rows(variances(truth.sum(axis=1))))
     assert ((low <= published) & (published <= high)).all()
     assert (high <= truth.sum(axis=1, keepdims=True)).all()
     return np.asarray((low <= truth) & (truth <= high))
@@ -100,9 +103,7 @@ def test_errors_by_brute_force() -> None:
     """Every pair is counted once by cell, octave of persons and released size, but those of areas without persons."""
     truth = people(1, np.append(areas(2, 200), [0, 0, 1]))
     again = release(truth, 3)
-    found = count_reported(
-        TABLE, BASIS, variances(truth.sum(axis=1)), sp.csr_array(truth), sp.csr_array(again), Reports()
-    )
+    found = count_errors(TABLE, variances(truth.sum(axis=1)), sp.csr_array(truth), sp.csr_array(again), Reports())
     expected: dict[tuple[int, int, int], int] = {}
     for t_row, r_row in zip(truth.tolist(), again.tolist(), strict=True):
         for cell, (t, r) in enumerate(zip(t_row, r_row, strict=True)):
@@ -126,7 +127,7 @@ def test_the_narrowest_range_about_a_place_by_brute_force() -> None:
     rng = np.random.default_rng(4)
     errors = rng.poisson(rng.gamma(0.4, 30, (60, 14)))
     errors[:, 6] += 1
-    start, stop = narrowest(errors, np.full(len(errors), 0.9), first=5, stop=8)
+    start, stop = narrowest(errors, np.full(len(errors), 0.9), must=(5, 8))
     for row, first, after in zip(errors, start.tolist(), stop.tolist(), strict=True):
         enough = [
             (last - begun, -row[begun:last].sum())
@@ -181,7 +182,7 @@ def test_areas_unlike_the_others_are_held_by_their_own_counts(
     shrunk[unlike, 2] = (0.8 * truth[unlike, 2]).astype(np.int64)
     shrunk[unlike, 3] = np.maximum(persons - shrunk[unlike, :3].sum(axis=1), 0)
     alone = truth + rng.normal(0, 1, truth.shape) * np.sqrt(NOISE * truth.sum(axis=1))[:, None]
-    without, found = (intervals.ends(BASIS, known, shrunk, slice(None), each) for each in (None, alone))
+    without, found = (intervals.ends(shrunk, of_rows(known), each) for each in (None, alone))
     held_by = [((low <= truth) & (truth <= high))[unlike, 2].mean() for low, high in (without, found)]
     assert held_by[0] < 0.2
     assert held_by[1] > 0.88
@@ -197,10 +198,9 @@ def test_few_errors_make_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     published, known = release(truth, 13), variances(np.full(4_000, 300))
     intervals = ReportedIntervals(TABLE, errors_of(people(11, persons), 4), Reports(), 60)
     assert held(intervals, truth, published).mean(axis=0) == pytest.approx(0.91, abs=0.05)
-    nothing = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, variances(persons)), Reports(), 60)
+    nothing = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, variances(persons)), Reports(), 60)
     by_line, by_noise = (
-        np.subtract(*each.ends(BASIS, known, published, slice(None))[::-1]).mean(axis=0)
-        for each in (intervals, nothing)
+        np.subtract(*each.ends(published, of_rows(known))[::-1]).mean(axis=0) for each in (intervals, nothing)
     )
     assert by_line[2] < 0.6 * by_noise[2]
     # Power: with half the spread around the line, too few are held.
@@ -227,10 +227,10 @@ def test_without_errors_standard_errors_of_their_own_stand() -> None:
     persons = np.full(len(truth), 18)
     noise = rng.normal(0, 6.0 * np.sqrt(truth / 400))
     published = np.rint(truth + noise).astype(np.int64)
-    none = ErrorCounts.empty(TABLE, BASIS, variances(persons))
+    none = ErrorCounts.empty(TABLE, variances(persons))
     for slope, least in ((1.0, 0.89), (0.0, 0.0)):
         intervals = ReportedIntervals(TABLE, none, Reports(slope), 6_000)
-        low, high = intervals.ends(BASIS, variances(persons), published, slice(None))
+        low, high = intervals.ends(published, of_rows(variances(persons)))
         inside = (low <= truth) & (truth <= high)
         assert least < inside[truth > 700].mean() < (0.91 if slope else 0.85)
         assert not slope or 0.89 < inside[truth < 300].mean() < 0.91
@@ -241,8 +241,8 @@ def test_what_is_certain_and_what_is_not_known() -> None:
     by_cell = np.array([[0.0, np.nan, 9.0, 9.0]])
     known = AnswerVariances(np.zeros(2, dtype=np.int64), {MARGINAL.key: by_cell})
     released = np.array([[3, 2, 4, 5], [0, 0, 0, 0]])
-    intervals = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, known), Reports(), 1)
-    low, high = intervals.ends(BASIS, known, released, slice(None))
+    intervals = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, known), Reports(), 1)
+    low, high = intervals.ends(released, of_rows(known))
     assert low[0, 0] == high[0, 0] == 3
     assert np.isnan([low[:, 1], high[:, 1]]).all()
     assert (high[1, 2:] == 0).all()

@@ -21,8 +21,6 @@ from postprocess.linear import covariances as covariances_module
 from postprocess.linear.covariances import (
     LevelClasses,
     LevelCovariances,
-    answer_variances,
-    area_variances,
     covariances,
     error_by_final,
     expected_errors,
@@ -119,7 +117,7 @@ def test_estimates_and_variances_are_those_of_dense_least_squares(  # a problem 
         above = np.vstack([part for _, part in unbiased_estimates(problem, basis, estimates, level, above)])
         answers = [(one, variances[level].of_answers(basis, one)) for one in made.marginals()]
         for marginal, found in answers:
-            foretold = answer_variances(basis, made.classes[level], made.foretold[level], marginal)
+            foretold = of_level(made.classes[level], made.foretold[level]).of_classes(basis, marginal)
             of_rows = foretold[made.classes[level].downward]
             np.testing.assert_allclose(of_rows, found, rtol=1e-6, atol=1e-8)
         for i, mean in enumerate(above):
@@ -193,7 +191,7 @@ def test_variances_of_answers_alone_are_those_of_all_matrices(
     for level, (own, asked) in enumerate(zip(found, queries, strict=True)):
         assert set(own.by_query) == {marginal.key for marginal in asked}
         for marginal in asked:
-            variances = own.of_classes(made.basis, marginal)[own.classes]
+            variances = own.by_query[marginal.key][own.classes]
             of_all = expected[level].of_answers(made.basis, marginal)
             np.testing.assert_allclose(variances, of_all, rtol=1e-12, atol=1e-12)
 
@@ -244,7 +242,7 @@ def test_topdown_variances_are_foretold(seed: int) -> None:
     made = World(bypassed(problem) if seed % 2 else problem)
     expected = list(variances_of(made.problem, made.estimates))
     for marginal, (level, one) in itertools.product(made.marginals(), enumerate(made.classes)):
-        ours = answer_variances(made.basis, one, made.foretold[level], marginal)[one.downward]
+        ours = of_level(one, made.foretold[level]).of_answers(made.basis, marginal)
         np.testing.assert_allclose(ours, expected[level].of_answers(made.basis, marginal), rtol=1e-7, atol=1e-8)
 
 
@@ -255,7 +253,8 @@ def test_variances_of_sums_over_any_leaves(seed: int) -> None:
     for leaves in (rng.random(spine.n_leaves) < share for share in (0.2, 0.5, 0.8, 2.0)):
         for marginal in made.marginals():
             rows = np.kron(leaves.astype(float), query_matrix(marginal, made.problem.n_cells))
-            ours = area_variances(spine, made.basis, made.classes, made.foretold, leaves, marginal)
+            found = of_leaves(spine, made.classes, made.foretold, leaves.astype(float))
+            ours = found.of_answers(made.basis, marginal)[0]
             np.testing.assert_allclose(ours, np.diag(rows @ made.dense @ rows.T), rtol=1e-7, atol=1e-7)
 
 
