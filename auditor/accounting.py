@@ -95,16 +95,6 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     return max(low - step, 0.0), low + step * (sum(moved for *_, moved in noisy) + 1) + added
 
 
-def best_guess(uses: Sequence[Use]) -> float:
-    """The share of right guesses between two neighbours, equally likely, by who knows all else: (1 + TV) / 2.
-
-    TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
-    """
-    rho = float(exact_sum(rho_of(use) for use in uses))
-    loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
-    return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
-
-
 def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, FloatArray, float]:
     """Losses from the largest to the smallest, their probabilities, and the step of the grid that they lie on."""
     step = 2 * reach / _POINTS

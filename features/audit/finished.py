@@ -9,9 +9,10 @@ from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
 from auditor.noise import noises
-from auditor.program import attacks, audit_with, left_out, secret_of, write_private
+from auditor.program import audit_with, left_out, secret_of
 from auditor.reading.findings import FormError, Found
 from auditor.release import Release
+from features.audit.attack import attacks, write_private
 from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from features.audit.findings import ALPHA, Audit, Finding, FindingReporter, certain, collected, installed_versions
 from pipeline.confidential.custody import KeySource, key_of_answer, key_of_release

@@ -14,20 +14,24 @@ Everything is computed with the true counts, and is as confidential as they are.
 
 from __future__ import annotations
 
+import json
 import math
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from auditor.accounting import Use, best_guess
+from auditor.accounting import Use, loss_distribution, rho_of
 from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
 from auditor.reading.counts import sound_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, FormError, Found
-from auditor.reading.values import FloatArray, IntArray
+from auditor.reading.values import FloatArray, IntArray, exact_sum
 from auditor.release import Release
 from auditor.statements import decimal_of
 
@@ -97,6 +101,14 @@ class Attacked:
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON has it."""
         return asdict(self)
+
+
+def attacks(root: Path) -> list[Attacked]:
+    """The attacks on every universe of a release."""
+    release = Release(root)
+    if any(universe.row for universe in release.form.universes):
+        raise FormError("--reconstruct: does not know numbers in which the periods of a series are mixed")
+    return [attack(release, universe) for universe in release.form.universes]
 
 
 def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
@@ -284,3 +296,24 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
     p_value = far(seen, most, n) if seen > most else 1.0
     detail = f"{seen:.1%} of {n:,} guesses right, the stated noise allows {most:.1%}"
     return Found("odds", "one answer or another", p_value >= ALPHA, p_value, ALPHA, detail)
+
+
+def best_guess(uses: Sequence[Use]) -> float:
+    """The share of right guesses between two neighbours, equally likely, by who knows all else: (1 + TV) / 2.
+
+    TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
+    """
+    rho = float(exact_sum(rho_of(use) for use in uses))
+    loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
+    return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
+
+
+def write_private(path: Path, content: object) -> None:
+    """JSON that only its owner may read."""
+    for folder in reversed(path.parents):
+        folder.mkdir(mode=0o700, exist_ok=True)  # parents=True would leave those above to the umask
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2, sort_keys=True)
+        file.write("\n")
