@@ -14,9 +14,7 @@ Everything is computed with the true counts, and is as confidential as they are.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -306,14 +304,3 @@ def best_guess(uses: Sequence[Use]) -> float:
     rho = float(exact_sum(rho_of(use) for use in uses))
     loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
     return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
-
-
-def write_private(path: Path, content: object) -> None:
-    """JSON that only its owner may read."""
-    for folder in reversed(path.parents):
-        folder.mkdir(mode=0o700, exist_ok=True)  # parents=True would leave those above to the umask
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2, sort_keys=True)
-        file.write("\n")
