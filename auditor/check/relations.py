@@ -6,7 +6,7 @@ clip, with y the released records whose amounts are summed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from auditor.check.published import PublicRelease
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
-from auditor.reading.counts import Counts, LevelFile, impossible_sums, read_counts
-from auditor.reading.files import LARGEST, Files
+from auditor.reading.counts import Counts, LevelFile, impossible_sums, place, read_counts
+from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
 from auditor.reading.spine import Level
@@ -58,27 +59,26 @@ def check_within(
     check.add(np.asarray((found < least) | ((found > most) & ~free), dtype=np.bool_), sentence)
 
 
-def check_group(check: Check, group: JoinedGroup, level: Level, persons: Counts, households: Counts, name: str) -> None:
-    """Report the geounits of a level in which the persons of a group are too few or too many for its households.
-
-    Args:
-        check: takes them.
-        group: of persons.
-        level: whose counts these are.
-        persons, households: histograms of the level, as counts of cells.
-        name: of the file of households.
-    """
-    n = len(level.codes)
-    check_within(
-        check,
-        _by_geounit(persons, group.persons.astype(np.int64), n),
-        _by_geounit(households, group.least, n),
-        _by_geounit(households, np.maximum(group.most, 0), n),
-        lambda at: f"{level.label(at)}, {group.label!r}",
-        f"the join {group.join!r}",
-        by=lambda _: f" by the households in {name}",
-        unlimited=_by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0,
-    )
+def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:
+    """Report where the persons of a group are too few or too many for the households of a companion, at every level."""
+    files, persons = published.files, published.universe("")
+    for level in published.levels:
+        own, theirs = (published.counts[of.name].get(level.name) for of in (persons, companion))
+        if own is None or theirs is None:
+            continue
+        path, by = published.histogram(persons, level), files.name(published.histogram(companion, level))
+        n = len(level.codes)
+        for group in groups:
+            check_within(
+                files.check(path, f"counts that break the join {group.join!r}"),
+                _by_geounit(own, group.persons.astype(np.int64), n),
+                _by_geounit(theirs, group.least, n),
+                _by_geounit(theirs, np.maximum(group.most, 0), n),
+                lambda at, level=level, group=group: f"{level.label(at)}, {group.label!r}",  # type: ignore[misc]
+                f"the join {group.join!r}",
+                by=lambda _, by=by: f" by the households in {by}",  # type: ignore[misc]
+                unlimited=_by_geounit(theirs, (group.most == NO_LIMIT).astype(np.int64), n) > 0,
+            )
 
 
 def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
@@ -91,68 +91,61 @@ def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
     return out
 
 
-def check_clip(
-    check: Check, universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: IntArray
-) -> None:
+def check_clip(published: PublicRelease, universe: PublicUniverse, level: Level, cells: IntArray) -> None:
     """Report the places of a level in which so many records cannot have the sum of their amounts.
 
     Args:
-        check: takes them.
+        published: the release.
         universe: the companion of the amount.
-        level: whose counts these are.
-        records, sums: histograms of the release and of the companion.
+        level: whose counts are compared.
         cells: of the companion, in which each cell of the release is.
     """
-    assert universe.amount is not None
+    records, sums = (published.counts[name].get(level.name) for name in ("", universe.name))
+    if universe.amount is None or records is None or sums is None:
+        return
     keys, n, found, least, most = impossible_sums(records, sums, cells, universe.amount)
-    width = universe.cells.size
+    file = f"companion {universe.name!r} at level {level.name!r}"
     check_within(
-        check,
+        published.files.findings.check(file, "sums that so many records cannot have"),
         found,
         least,
         most,
-        lambda at: f"{level.label(keys[at] // width)}, {universe.cells.label(int(keys[at] % width))!r}",
+        lambda at: place(level, universe.cells.size, universe.cells.label, keys[at]),
         f"the ends of {universe.amount.column!r}",
         by=lambda at: f" units for {n[at]:,} records",
     )
 
 
-def check_relation(files: Files, path: Path, level: Level, relation: Relation, cells: Counts, histogram: Path) -> None:
-    """Check the cells of a level, of the file `histogram`, against the numbers of a file.
+def check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
+    """Check the histogram of a level against the numbers of a file: exact answers, or facilities.
 
     Raises:
         FormError: the file of these numbers is missing or damaged.
     """
-    answers, columns, released = relation.answers, list(relation.columns), cells.answers(relation.answers)
+    files, level, answers = published.files, published.level(relation.level), relation.answers
+    files.seen.add(path)
+    if (cells := published.counts[universe.name].get(level.name)) is None:
+        return
+    columns, released = list(relation.columns), cells.answers(answers)
     file = LevelFile(files, path, level, once=True, values=1 if columns else answers.size)
-    broken = files.check(histogram, f"counts that break {relation.name}")
+    broken = files.check(published.histogram(universe, level), f"counts that break {relation.name}")
     for part, geounits in file.parts(columns or ["value", "variance"]):
         read = map(part.column, columns) if columns else _answer_columns(part.column("value"), answers, file)
         for label, column in zip(columns or answers.labels, read, strict=True):
             numbers = read_counts(column, label, geounits, file)
             known = (geounits >= 0) & (numbers >= 0)
-            _check_answer(broken, relation, file, label, geounits[known], numbers[known], released)
-
-
-def _check_answer(
-    broken: Check,
-    relation: Relation,
-    file: LevelFile,
-    label: str,
-    geounits: IntArray,
-    y: NDArray[Any],
-    released: Counts,
-) -> None:
-    """Released numbers of the answer `label` against those of the file, of some geounits."""
-    if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
-        y = y.astype(object)
-    x = released.at(geounits * released.width + relation.answers.labels.index(label))
-    check_within(
-        broken, x, y * relation.lower, y * relation.upper,
-        lambda at: f"{file.level.label(geounits[at])}, {label!r}",
-        f"{relation.name}, {file.name}",
-        lambda at: f" by {y[at]:,} there",
-    )  # fmt: skip
+            keys, y = geounits[known] * answers.size + answers.labels.index(label), numbers[known]
+            if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
+                y = y.astype(object)
+            check_within(
+                broken,
+                released.at(keys),
+                y * relation.lower,
+                y * relation.upper,
+                lambda at, keys=keys: place(level, answers.size, answers.labels.__getitem__, keys[at]),  # type: ignore[misc]
+                f"{relation.name}, {file.name}",
+                lambda at, y=y: f" by {y[at]:,} there",  # type: ignore[misc]
+            )
 
 
 def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:

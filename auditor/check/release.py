@@ -17,7 +17,7 @@ from auditor.check.households import Housed, RecordFile, check_household_table, 
 from auditor.check.marginals import check_marginals
 from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
-from auditor.check.relations import check_clip, check_group, check_relation
+from auditor.check.relations import check_clip, check_join, check_relation
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
@@ -139,11 +139,14 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
             if level.name in names:
                 _check_table(published, universe, table, answers, level)
     folder = published.places.universe(universe.name)
-    for name, answers in universe.invariants:
-        relation = Relation(f"the invariant {answers.name!r}", name, answers)
-        _check_relation(published, universe, relation, folder.answers("invariants", name, answers.name))
-    for number, bound in enumerate(universe.bounds):
-        _check_relation(published, universe, bound, folder.constraint(number))
+    relations = [
+        (Relation(f"the invariant {own.name!r}", at, own), folder.answers("invariants", at, own.name))
+        for at, own in universe.invariants
+    ]
+    relations += [(bound, folder.constraint(number)) for number, bound in enumerate(universe.bounds)]
+    for relation, path in relations:
+        with files.findings.noting_errors():
+            check_relation(published, universe, relation, path)
     for name, answers in universe.positive:
         with files.findings.noting_errors():
             _check_positive(published, universe, name, answers)
@@ -179,15 +182,6 @@ def _check_table(published: PublicRelease, universe: PublicUniverse, table: str,
             check_cumulative(files, paths, level, answers, term, cells, margins=margins)
 
 
-def _check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
-    """Check the histogram against exact answers, or facilities."""
-    published.files.seen.add(path)
-    level = published.level(relation.level)
-    with published.files.findings.noting_errors():
-        if (cells := published.counts[universe.name].get(level.name)) is not None:
-            check_relation(published.files, path, level, relation, cells, published.histogram(universe, level))
-
-
 def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
     """Compare which answers of a level were drawn with the published histogram of the level above."""
     level, path = published.level(name), published.places.universe(universe.name).answers("positive", name, query.name)
@@ -203,19 +197,12 @@ def _check_positive(published: PublicRelease, universe: PublicUniverse, name: st
 
 def _check_joins(published: PublicRelease, companion: str) -> None:
     """Compare persons with households in every geounit of every level; and the average sizes of households."""
-    spec, files = published.spec, published.files
     if companion not in published.counts:
         raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
     persons, households = (published.universe(name) for name in ("", companion))
-    joins = [join for join in spec.joins if join["companion"] == companion]
+    joins = [join for join in published.spec.joins if join["companion"] == companion]
     groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
-    for level in published.levels:
-        own, theirs = (published.counts[name].get(level.name) for name in ("", companion))
-        if own is not None and theirs is not None:
-            path, name = published.histogram(persons, level), files.name(published.histogram(households, level))
-            for group in (group for some in groups for group in some):
-                check = files.check(path, f"counts that break the join {group.join!r}")
-                check_group(check, group, level, own, theirs, name)
+    check_join(published, households, [group for some in groups for group in some])
     if not any(join["others"] for join in joins):
         _check_sizes(published, persons, households, groups)
 
@@ -254,11 +241,7 @@ def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
     assert amount is not None
     cells = main.cells.cells_of(universe.cells)
     for level in published.levels:
-        records, found = (published.counts[name].get(level.name) for name in ("", universe.name))
-        if records is not None and found is not None:
-            place = f"companion {universe.name!r} at level {level.name!r}"
-            check = files.findings.check(place, "sums that so many records cannot have")
-            check_clip(check, universe, level, records, found, cells)
+        check_clip(published, universe, level, cells)
         for table, answers, names in universe.tables:
             if level.name not in names:
                 continue

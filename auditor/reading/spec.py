@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from auditor.reading.cells import Cells, Query
 from auditor.reading.findings import FormError, exact, understood
-from auditor.reading.values import BoolArray, Stated
+from auditor.reading.values import BoolArray, Stated, zeros
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}
@@ -103,14 +104,14 @@ class Crossed:
     households: Query
     levels: tuple[str, ...]
 
-    @property
-    def labels(self) -> list[str]:
+    @cached_property
+    def query(self) -> Query:
         """Of its columns; a query that counts everybody gives no word to them."""
         own, theirs = (
-            [""] if answers.name.strip() == "total" else list(answers.labels)
-            for answers in (self.persons, self.households)
+            [""] if answers.name.strip() == "total" else answers.labels for answers in (self.persons, self.households)
         )
-        return [" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs]
+        labels = tuple(" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs)
+        return Query(self.name, (), (labels,), zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
