@@ -25,29 +25,6 @@ from auditor.reading.values import Stated, digest
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A stream of noise, or of choices, as accounts see it.
-
-    Attributes:
-        attributes: that it depends on.
-        weight: of a choice whose losses are weighted, how far a number that moves by one moves one; else 0.
-    """
-
-    level: str
-    query: str
-    attributes: frozenset[str]
-    mechanism: str
-    scale: Fraction
-    weight: int = 0
-
-    def seen(self, moved: int) -> tuple[str, Fraction, int]:
-        """Mechanism, scale and how many numbers move by one, in an account of a change that moves so many."""
-        if self.weight:
-            return self.mechanism, self.scale * self.weight * moved, 1
-        return self.mechanism, self.scale, moved
-
-
 @dataclass(frozen=True, eq=False)
 class CliqueChoice:
     """What is stated of the choice.
@@ -199,17 +176,6 @@ class CliqueChoice:
     def scale(self) -> Fraction:
         """Of the mechanism: epsilon for losses that move by one."""
         return self.epsilon / (self.moved * self.largest_weight)
-
-    def drawn(self) -> list[Drawn]:
-        """All that was drawn."""
-        mechanism, scale = self.of_attributes
-        ones = [Drawn(self.top, f"attribute {name}", frozenset({name}), mechanism, scale) for name in self.names]
-        seen = frozenset(self.names[a] for pair in self.possible for a in pair)
-        rounds = self.rounds
-        return ones + [
-            Drawn(self.top, f"pair {t + 1} of {rounds}", seen, "exponential", self.scale, self.largest_weight)
-            for t in range(rounds)
-        ]
 
     def fingerprint(self) -> str:
         """SHA-256 over all that the distribution of the choice depends on."""

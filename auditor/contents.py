@@ -100,7 +100,7 @@ BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 def content_findings(release: Release) -> Iterator[Found]:
     """All checks of the files' contents; none needs a secret."""
     yield holds("manifest", "manifest.json", _manifest_problems(release))
-    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
+    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
@@ -144,7 +144,7 @@ def _listing_problems(release: Release) -> list[str]:
         if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
     due = {path for *_, path in release.invariants} | {
-        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine, release.places)
+        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
     for universe in release.form.universes:
         for kind in ("measurements", "positive", "invariants", "selected"):
@@ -186,13 +186,13 @@ def _header_problems(release: Release) -> list[str]:
 def _due_problems(due: Due) -> Iterator[str]:
     """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
     header, variances = header_and_variances(due.path)
-    mechanism, row, part = due.universe.mechanism, due.universe.row, float(due.universe.counts)
+    mechanism, row, part = due.mechanism, due.of.row, float(due.of.counts)
     exact = {str(scale): part * exact_variance(mechanism, scale) for scale in due.scales}
     stated = header.pop("variance", None)
     own = [[header.get("scale"), stated], *header.pop("others", ())]
     required = {
-        "kind": "positive" if due.where_positive else "measurement", "level": due.level.name, "query": due.query.name,
-        "size": due.query.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
+        "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
+        "size": due.answers.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
         **({"row": list(row)} if row else {}),
     }  # fmt: skip
     if wrong := sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k)):

@@ -17,7 +17,7 @@ from typing import Any, Final
 from auditor.accounting import cost_of
 from auditor.clique_redraw import fingerprint_of, read_tables
 from auditor.cliques import CliqueChoice
-from auditor.draws import measured_of
+from auditor.draws import clique_draws, measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
 from auditor.reading.findings import FormError, Found, holds
@@ -316,10 +316,10 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
         together += "" if series is None else f" ({series.distance} times over a series)"
         due = [
             (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
-             one.mechanism, one.scale)
+             one.mechanism, one.scales[0])
             for one in (measured_of(universe) if series is None or not series.number else ())
         ]  # fmt: skip
-        paths = (one.path for one in release.every_due if one.universe is universe)
+        paths = (one.path for one in release.every_due if one.of is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems
@@ -336,9 +336,9 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
     except FormError as error:
         return [str(error)]
     due = []
-    for one in choice.drawn():
+    for one in clique_draws(choice):
         losses = f" (losses by up to {one.weight * choice.moved})" if one.weight * choice.moved > 1 else ""
-        due.append((one.level, one.query + losses + _several(choice.records), one.mechanism, one.scale))
+        due.append((one.level, one.query + losses + _several(choice.records), one.mechanism, one.scales[0]))
     ledger, events = read
     own = of_run(events, secret, (records, release.spine_fingerprint, choice.fingerprint()))
     charges, problems = charged(own, due, (one.path for one in release.due))

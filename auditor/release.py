@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from auditor.draws import Due, measurements_of
+from auditor.draws import Draw, Due, measured_of
 from auditor.files import read_measured, read_selected
 from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
@@ -135,11 +135,15 @@ class Release:
         return SelectedAnswers(universe, choice, numbers, residuals, people)
 
     @cached_property
+    def draws(self) -> tuple[Draw, ...]:
+        """All that is drawn when universes are measured."""
+        draws = (draw for universe in self.form.universes for draw in measured_of(universe, self.spine))
+        return tuple(replace(draw, path=draw.path and self.root / draw.path) for draw in draws)
+
+    @property
     def every_due(self) -> tuple[Due, ...]:
         """Every measurement that the spec calls for."""
-        return tuple(
-            due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
-        )
+        return tuple(draw for draw in self.draws if isinstance(draw, Due))
 
     @cached_property
     def invariants(self) -> tuple[tuple[Universe, Level, Query, Path], ...]:
@@ -163,26 +167,24 @@ class Release:
         """
         codes, values = read_measured(due.path)
         rows = np.flatnonzero(due.kind >= 0)
-        if codes != [due.level.texts[row] for row in rows] or values.shape[1] != due.query.size:
+        if codes != [due.geounits.texts[row] for row in rows] or values.shape[1] != due.answers.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
-        truth = self.truth(due.universe, due.level).answers(due.query).dense(rows)
-        if due.universe.row:
+        truth = self.truth(due.of, due.geounits).answers(due.answers).dense(rows)
+        if due.of.row:
             return self._unmixed(due, values, truth, rows), rows
         return values - truth, rows
 
     def _unmixed(self, due: Due, values: IntArray, truth: IntArray, rows: IntArray) -> IntArray:
         """What was added where periods are mixed: with the numbers and the truth of those before."""
-        *weights, own = due.universe.row
+        *weights, own = due.of.row
         rest, counts = values - own * truth, list[FloatArray]()
         for weight, before in zip(weights, self.before, strict=True):
-            theirs = next(
-                one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)
-            )
+            theirs = next(one for one in before.due if (one.level, one.query) == (due.level, due.query))
             codes, part = read_measured(theirs.path)
-            if codes != [due.level.texts[row] for row in rows]:
+            if codes != [due.geounits.texts[row] for row in rows]:
                 raise FormError(f"{due.name}: {theirs.path} has other rows; a series has one spine")
-            rest = rest - weight * before.truth(theirs.universe, theirs.level).answers(theirs.query).dense(rows)
-            counts.append(part / np.float64(theirs.universe.row[-1]))
+            rest = rest - weight * before.truth(theirs.of, theirs.geounits).answers(theirs.answers).dense(rows)
+            counts.append(part / np.float64(theirs.of.row[-1]))
         return rest + known_before(weights, counts) if counts else rest
 
     @cached_property
@@ -204,13 +206,13 @@ class Release:
         """By which the next release of a series names this one, as docs/privacy.md states it."""
         stated, (universe, *_) = self.manifest, self.form.universes
         measured = []
-        for due in sorted(self.every_due, key=lambda due: (due.level.name, due.query.name)):
+        for due in sorted(self.every_due, key=lambda due: (due.level, due.query)):
             codes, values = read_measured(due.path)
             hashes = (
                 hashlib.sha256("".join(f"{code}\n" for code in codes).encode()),
                 hashlib.sha256(values.astype("<i8").tobytes()),
             )
-            measured.append([due.level.name, due.query.name, "".join(one.hexdigest() for one in hashes)])
+            measured.append([due.level, due.query, "".join(one.hexdigest() for one in hashes)])
         fingerprints = dict(stated.get("input_fingerprints") or {})
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
-from auditor.draws import drawn_of
+from auditor.draws import draws_of
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.values import Stated, exact_sum, zeros
@@ -70,14 +70,14 @@ def times_of(universe: Universe) -> Fraction:
 def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
     problems = []
-    costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in drawn_of(universe)]
+    costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in draws_of(universe)]
     whole = exact_sum(spent for _, spent in costs) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
     one_record = universe.record_budget / times_of(universe)
-    required = {(one.level, one.query): (one.mechanism, one.scale, spent / one_record) for one, spent in costs}
+    required = {(one.level, one.query): (one.mechanism, one.scales[0], spent / one_record) for one, spent in costs}
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -144,7 +144,7 @@ def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
 def account_problems(universe: Universe, account: Stated) -> list[str]:
     """What is wrong with a universe's entry in `accounts`."""
     problems = []
-    drawn = drawn_of(universe)
+    drawn = list(draws_of(universe))
     if Fraction(account["delta"]) != universe.delta:
         problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
     levels = [level for level, _, _ in universe.levels]
@@ -296,7 +296,7 @@ def person_problems(form: Form, manifest: Stated) -> list[str]:
     plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
     if plain and (persons == 1 or not others):
-        uses = [draw.seen(one.moved * persons) for one in form.universes for draw in drawn_of(one)]
+        uses = [draw.seen(one.moved * persons) for one in form.universes for draw in draws_of(one)]
     return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
 
 

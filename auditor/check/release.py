@@ -81,7 +81,7 @@ def examine(root: Path) -> Findings:
         _check_shares(published)
         with findings.noting_errors():
             drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
-            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels, run):
+            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels):
                 drawn.fail(sentence)
         check_update(files, run, levels)
         _check_unknown(published)

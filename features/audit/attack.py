@@ -116,7 +116,7 @@ def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
         FormError: true counts or a measurement cannot be read.
     """
     rng = np.random.default_rng(seed)
-    dues = [due for due in release.due if due.universe is universe]
+    dues = [due for due in release.due if due.of is universe]
     residuals = {due.name: release.residuals(due) for due in dues}
     return Attacked(
         universe.name,
@@ -142,7 +142,7 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     if path.is_file():
         found = sound_histogram(Files(release.public), path, leaves, universe)
         published = _right(found.dense(np.arange(n)), truth)
-    here = [due for due in dues if due.level is leaves and len(due.scales) == 1]
+    here = [due for due in dues if due.geounits is leaves and len(due.scales) == 1]
     if not here or cells > _MOST_CELLS:
         return Reconstruction(people, None, published, None, blind)
     linear = [_right(_whole(_estimate(here, residuals, truth, noisy=noisy)), truth) for noisy in (True, False)]
@@ -154,8 +154,8 @@ def _estimate(dues: list[Due], residuals: Residuals, truth: IntArray, *, noisy: 
     rows, right = [], []
     for due in dues:
         weight = 1 / math.sqrt(float(due.scales[0]))
-        matrix = np.zeros((due.query.size, truth.shape[1]))
-        matrix[due.query.of_cell, np.arange(truth.shape[1])] = 1
+        matrix = np.zeros((due.answers.size, truth.shape[1]))
+        matrix[due.answers.of_cell, np.arange(truth.shape[1])] = 1
         answers = truth @ matrix.T + (residuals[due.name][0] if noisy else 0)
         rows.append(matrix * weight)
         right.append(answers * weight)
@@ -236,10 +236,10 @@ def _told_by(release: Release, due: Due, real: tuple[int, int], other: tuple[int
     If it were elsewhere, the noise on the answer that it has left would be one more, and on the other one less. With
     neighbours that add or remove a record, it would be nowhere.
     """
-    number = release.form.levels.index(due.level.name)
-    places = [(_ancestor(release, real[0], number), int(due.query.of_cell[real[1]]), 1)]
-    if due.universe.moved == 2:
-        places.append((_ancestor(release, other[0], number), int(due.query.of_cell[other[1]]), -1))
+    number = release.form.levels.index(due.level)
+    places = [(_ancestor(release, real[0], number), int(due.answers.of_cell[real[1]]), 1)]
+    if due.of.moved == 2:
+        places.append((_ancestor(release, other[0], number), int(due.answers.of_cell[other[1]]), -1))
         if places[0][:2] == places[1][:2]:
             return []
     return [place for place in places if due.kind[place[0]] >= 0]
@@ -259,7 +259,7 @@ def _ratio(due: Due, residuals: Residuals, told_by: list[tuple[int, int, int]]) 
 def _log_chance(due: Due, kind: int, noise: Any) -> Any:
     """ln of the probability of noises, up to a constant."""
     scale = float(due.scales[kind])
-    return -np.square(noise, dtype=np.float64) / (2 * scale) if due.universe.zcdp else -np.abs(noise) / scale
+    return -np.square(noise, dtype=np.float64) / (2 * scale) if due.of.zcdp else -np.abs(noise) / scale
 
 
 def _ancestor(release: Release, leaf: int, number: int) -> int:
@@ -286,7 +286,7 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
             changed = pairs + np.array([1, -1])
             ratio = (_log_chance(due, kind, pairs) - _log_chance(due, kind, changed)).sum(axis=1)
             right += float((ratio > 0).sum()) + 0.5 * float((ratio == 0).sum())
-            limit += len(pairs) * best_guess([(due.universe.mechanism, scale, 2)])
+            limit += len(pairs) * best_guess([(due.mechanism, scale, 2)])
             n += len(pairs)
     if not n:
         return Found("odds", "one answer or another", True, detail="nothing to try")

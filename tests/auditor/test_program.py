@@ -41,7 +41,7 @@ def test_the_program_alone(sound: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_numbers_of_one_area_at_the_code_of_another_are_not_taken(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows of the same answers, in another order: the noise would be taken from the truth of other areas."""
     release = Release(sound)
-    due = next(due for due in release.due if len(due.level.codes) > 1)
+    due = next(due for due in release.due if len(due.geounits.codes) > 1)
     codes, values = read_measured(due.path)
     monkeypatch.setattr("auditor.release.read_measured", lambda _: (codes[::-1], values))
     with pytest.raises(FormError, match="rows or answers are not those"):

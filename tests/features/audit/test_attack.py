@@ -113,7 +113,7 @@ def test_guesses_by_chance_are_no_finding_and_others_are(sound: Path, monkeypatc
     assert plain.tested
     assert plain.right == 1.0
     assert not plain.passed
-    few = [due for due in dues if len(due.level.codes) == 1]
+    few = [due for due in dues if len(due.geounits.codes) == 1]
     alone = membership(release, universe, few, none, np.random.default_rng(1))
     assert alone.passed
     assert not alone.tested
