@@ -148,9 +148,7 @@ def _listing_problems(release: Release) -> list[str]:
     } - {release.public}
     for universe in release.form.universes:
         for kind in ("measurements", "positive", "invariants", "selected"):
-            found = {
-                path for path in (release.places.universe(universe.name).folder / kind).rglob("*") if not path.is_dir()
-            }
+            found = {path for path in (release.places.folder(universe.name) / kind).rglob("*") if not path.is_dir()}
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 

@@ -143,7 +143,7 @@ def clique_draws(choice: CliqueChoice) -> Iterator[Draw]:
 
 def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Draw]:
     """The measurements of a universe, top level first, and its private choices of detail with what they chose."""
-    shares, folder = [share for _, share, _ in universe.levels], Places(Path()).universe(universe.name)
+    shares, places = [share for _, share, _ in universe.levels], Places(Path())
     positive = {(level, query.name) for level, query in universe.positive}
     geounits = spine or [_ANY] * len(shares)
     own_share = [np.full(len(one.codes), 1 << n) for n, one in enumerate(geounits)]
@@ -158,18 +158,18 @@ def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Dra
             yield Due(
                 universe.name, name, query.name, universe.kept(query), universe.mechanism,
                 tuple(universe.scale(universe.rest * amount * part) for amount in amounts),
-                path=folder.answers("positive" if where_positive else "measurements", name, query.name),
+                path=places.answers(universe.name, "positive" if where_positive else "measurements", name, query.name),
                 of=universe, answers=query, geounits=level, where_positive=where_positive,
                 kind=np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)],
             )  # fmt: skip
     for one in universe.choices:
-        path, last = folder.selected(one.name, one.level), one.versions[-1]
+        path, last = places.of(universe.name, "selected", one.name, one.level), one.versions[-1]
         versions = tuple(zip((query.name for query in one.versions), one.thresholds, strict=True))
-        for query, kept, mechanism, scale in (
-            (f"select {one.name}", frozenset[str](), "exponential", one.epsilon),
-            (f"selected {one.name}", universe.kept(last), universe.mechanism, one.scale),
+        for verb, kept, mechanism, scale in (
+            ("select", frozenset[str](), "exponential", one.epsilon),
+            ("selected", universe.kept(last), universe.mechanism, one.scale),
         ):
-            yield Draw(universe.name, one.level, query, kept, mechanism, (scale,), 0, path, versions)
+            yield Draw(universe.name, one.level, f"{verb} {one.name}", kept, mechanism, (scale,), 0, path, versions)
 
 
 def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:

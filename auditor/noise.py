@@ -102,7 +102,7 @@ def _positive(release: Release, due: Due) -> Noise:
     """Also whether the answers that were drawn are those that the published histograms give."""
     above = release.spine[release.form.levels.index(due.level) - 1]
     files = Files(release.public)
-    path = release.places.universe(due.universe).histogram(above.name)
+    path = release.places.of(due.universe, "histograms", above.name)
     released = read_histogram(files, path, above, due.of)
     keys, values, wrong = read_due(files, due.path, due.geounits, due.answers, released)
     truth = release.truth(due.of, due.geounits).answers(due.answers).at(keys)

@@ -145,7 +145,7 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
     published = {sha256(path) for path in paths}
     for universe in release.form.universes:
         for level in release.form.levels:
-            stored = sha256(release.places.universe(universe.name, secret=True).histogram(level))
+            stored = sha256(release.places.of(universe.name, "histograms", level, secret=True))
             if stored not in published:
                 secrets.append(("a plain hash of a restricted file", bytes.fromhex(stored)))
     if secret is not None and not insecure:

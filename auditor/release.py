@@ -70,7 +70,7 @@ class Release:
         """The true counts of a level; FormError where restricted/ does not hold them."""
         at = (universe.name, level.name)
         if at not in self._truth:
-            path = self.places.universe(universe.name, secret=True).histogram(level.name)
+            path = self.places.of(universe.name, "histograms", level.name, secret=True)
             self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe)
         return self._truth[at]
 
@@ -116,7 +116,7 @@ class Release:
 
     def _selected(self, universe: Universe, choice: Choice) -> SelectedAnswers:
         level, names = self.level(choice.level), [query.name for query in choice.versions]
-        path = self.places.universe(universe.name).selected(choice.name, choice.level)
+        path = self.places.of(universe.name, "selected", choice.name, choice.level)
         codes, versions, answers = read_selected(path)
         if codes != list(level.texts) or not set(versions) <= set(names):
             raise FormError(
@@ -149,7 +149,7 @@ class Release:
     def invariants(self) -> tuple[tuple[Universe, Level, Query, Path], ...]:
         """All that is published exactly, and its files."""
         return tuple(
-            (one, self.level(level), query, self.places.universe(one.name).answers("invariants", level, query.name))
+            (one, self.level(level), query, self.places.answers(one.name, "invariants", level, query.name))
             for one in self.form.universes
             for level, query in one.invariants
         )

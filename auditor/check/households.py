@@ -214,7 +214,7 @@ def check_household_table(published: PublicRelease, table: Crossed, housed: Hous
     why = "the persons of such households in the microdata"
     for number, level in reversed(list(enumerate(published.levels))):
         if level.name in table.levels:
-            path = published.places.household_table(table.name, level.name)
+            path = published.places.of("", "household_tables", table.name, level.name)
             found = check_table(files, path, level, table.query, required, margins=False, why=why)
             if (persons := published.counts[""].get(level.name)) is not None:
                 check = files.check(path, "numbers of persons that are more than there are")

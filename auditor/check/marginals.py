@@ -115,7 +115,7 @@ def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, le
 def _check_records(published: PublicRelease) -> None:
     """The whole records, which stand with the release's own universe, have the histogram of every universe."""
     spec, files, leaves = published.spec, published.files, published.levels[-1]
-    path = published.places.universe("").microdata
+    path = published.places.of("", "microdata")
     for universe in spec.universes:
         others = [name for name in spec.marginals or () if name not in universe.cells.names]
         others += [name + _DRAWN for name in spec.amounts]
@@ -138,7 +138,7 @@ def _check_drawn(published: PublicRelease) -> None:
     the amount among all attributes, that of the leaf on the spine, and that of the record among those of its leaf.
     """
     spec, files, leaves = published.spec, published.files, published.levels[-1]
-    path = published.places.universe("").microdata
+    path = published.places.of("", "microdata")
     most = max((n for n in map(published.records, spec.universes) if n is not None), default=None)
     file = LevelFile(files.again(), path, leaves, once=False, most=most)
     outside = files.check(path, "numbers outside of their bins")

@@ -40,7 +40,7 @@ class PublicRelease:
 
     def histogram(self, universe: PublicUniverse, level: Level) -> Path:
         """The file of the histogram of a level."""
-        return self.places.universe(universe.name).histogram(level.name)
+        return self.places.of(universe.name, "histograms", level.name)
 
     def records(self, universe: PublicUniverse) -> int | None:
         """How many records the histogram of the leaves has; None where it cannot be read."""

@@ -105,7 +105,7 @@ def _named(files: Files, run: Places, level: Level, languages: Sequence[str]) ->
     columns = [f"name:{language}" if language else "name" for language in languages]
     first = [""] * len(level.codes)
     with files.findings.noting_errors():
-        file = LevelFile(files, run.names(level.name), level, once=True)
+        file = LevelFile(files, run.of("", "names", level.name), level, once=True)
         for rows, geounits in file.parts(columns) if columns else ():
             texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
             for column, own in zip(columns, texts, strict=True):
@@ -138,12 +138,13 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
         for level in published.levels:
             if level.name in names:
                 _check_table(published, universe, table, answers, level)
-    folder = published.places.universe(universe.name)
+    places = published.places
     relations = [
-        (Relation(f"the invariant {own.name!r}", at, own), folder.answers("invariants", at, own.name))
+        (Relation(f"the invariant {own.name!r}", at, own), places.answers(universe.name, "invariants", at, own.name))
         for at, own in universe.invariants
     ]
-    relations += [(bound, folder.constraint(number)) for number, bound in enumerate(universe.bounds)]
+    for number, bound in enumerate(universe.bounds):
+        relations.append((bound, places.of(universe.name, "constraints", f"bound-{number + 1}")))
     for relation, path in relations:
         with files.findings.noting_errors():
             check_relation(published, universe, relation, path)
@@ -154,7 +155,7 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
 
 def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
     """The microdata of a universe."""
-    path = published.places.universe(universe.name).microdata
+    path = published.places.of(universe.name, "microdata")
     columns = key_columns(universe.name, published.spec.joined)
     return RecordFile(path, universe.cells, columns, published.records(universe))
 
@@ -171,20 +172,19 @@ def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None
 def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
     """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
     files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
-    folder = published.places.universe(universe.name)
-    path = folder.table(table, level.name)
+    path = published.places.of(universe.name, "tables", table, level.name)
     with files.findings.noting_errors():
         required = None if cells is None else cells.answers(answers)
         check_table(files, path, level, answers, required, margins=margins, least=universe.least)
     if (term := dict(universe.cumulated).get(table)) is not None:
         with files.findings.noting_errors():
-            paths = folder.table(table, level.name, "cumulative"), path
+            paths = published.places.of(universe.name, "cumulative", table, level.name), path
             check_cumulative(files, paths, level, answers, term, cells, margins=margins)
 
 
 def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
     """Compare which answers of a level were drawn with the published histogram of the level above."""
-    level, path = published.level(name), published.places.universe(universe.name).answers("positive", name, query.name)
+    level, path = published.level(name), published.places.answers(universe.name, "positive", name, query.name)
     published.files.seen.add(path)
     above = published.levels[published.levels.index(level) - 1].name
     if (released := published.counts[universe.name].get(above)) is None:
@@ -217,7 +217,7 @@ def _check_sizes(
         own = number_of(persons, size.persons, level.name)
         theirs = number_of(homes, np.ones(homes.cells.size, dtype=np.bool_), level.name)
         if own is not None and theirs is not None:
-            path = published.places.household_sizes(homes.name, level.name)
+            path = published.places.of("", "household_sizes", homes.name, level.name)
             published.files.seen.add(path)
             above, below = (
                 _columns(published, of, table, answers, level, [answers.labels[answer]])[0]
@@ -231,7 +231,7 @@ def _columns(
     published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
 ) -> list[dict[str, FloatArray]]:
     """Columns of a table of a level, see `table_columns`."""
-    path = published.places.universe(universe.name).table(table, level.name)
+    path = published.places.of(universe.name, "tables", table, level.name)
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
@@ -256,7 +256,7 @@ def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
                     Ratio((f"{label}:sum", f"{label}:count", f"{label}:mean"), above, below, limits, unit)
                     for label, above, below in zip(answers.labels, sums, counts, strict=True)
                 ]
-                path = published.places.means(universe.name, table, level.name)
+                path = published.places.of("", "amounts", universe.name, table, level.name)
                 check_ratios(files, path, level, ratios, sums=True)
 
 
@@ -279,7 +279,7 @@ def _check_households(published: PublicRelease) -> None:
             housed[companion] = check_households(files, published.levels[-1], own, theirs, column, limits)
     for table in spec.household_tables:
         with files.findings.noting_errors():
-            files.seen |= {published.places.household_table(table.name, level) for level in table.levels}
+            files.seen |= {published.places.of("", "household_tables", table.name, level) for level in table.levels}
             if table.companion in housed or not spec.microdata:
                 check_household_table(published, table, housed.get(table.companion))
 
@@ -288,7 +288,7 @@ def _check_shares(published: PublicRelease) -> None:
     """Check the file of each share that the spec uses: numbers from 0."""
     files = published.files
     for share, (level, n_columns) in published.spec.shares.items():
-        path = published.places.universe("").shares(share)
+        path = published.places.of("", "shares", share)
         files.seen.add(path)
         with files.findings.noting_errors():
             file = LevelFile(files, path, published.level(level), once=True)
@@ -307,7 +307,7 @@ def _check_shares(published: PublicRelease) -> None:
 def _check_unknown(published: PublicRelease) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
     run, files = published.places, published.files
-    free = [run.universe(universe.name).folder / kind for universe in published.spec.universes for kind in _UNCHECKED]
+    free = [run.folder(universe.name) / kind for universe in published.spec.universes for kind in _UNCHECKED]
     check = files.findings.check("public", "files that the spec does not give")
     for path in sorted(run.public.rglob("*.parquet")):
         if path not in files.seen and not any(folder in path.parents for folder in free):

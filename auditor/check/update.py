@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from auditor.files import read_measured
-from auditor.reading.files import Files, Places, sha256
+from auditor.reading.files import Files, Places, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
@@ -42,13 +42,13 @@ def check_update(files: Files, run: Places, levels: tuple[Level, ...]) -> None:
             _check_replaced(files, manifest, str(update["replaces"]))
             for answer in update["answers"]:
                 name = str(answer["name"])
-                folder = run.answer(name)
+                folder = run.public / "answers" / file_name("answer", name)
                 check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
                 if _sha256(folder / "answer.json") != answer["sha256"]:
                     check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
                     continue
                 stated = read_json(folder / "answer.json", f"public/answers/{name}/answer.json")
-                path = run.universe("").answers("measurements", str(answer["level"]), name)
+                path = run.answers("", "measurements", str(answer["level"]), name)
                 _check_answer(files, folder, path, answer, stated, levels, check)
                 check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
                 _check_words(answer, stated, manifest["spec"], check)

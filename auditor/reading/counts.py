@@ -388,7 +388,7 @@ def _read_long(files: Files, path: Path, level: Level, answers: Query, *, margin
         numbers.append(answer[known])
     table = pa.concat_tables(rows)
     columns = {name: table.column(name) for name in kept[1:]}
-    found = Numbers(file, answers, *map(np.concatenate, (geounits, numbers)), columns)
+    found = Numbers(file, answers, np.concatenate(geounits), np.concatenate(numbers), columns)
     _check_complete(found, table.column(ANSWERS))
     return found
 

@@ -137,7 +137,7 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     people = int(truth.sum())
     shares = truth.sum(axis=0) / max(people, 1)
     blind = _right(_whole(truth.sum(axis=1)[:, None] * shares[None, :]), truth)
-    path = release.places.universe(universe.name).histogram(leaves.name)
+    path = release.places.of(universe.name, "histograms", leaves.name)
     published = None
     if path.is_file():
         found = sound_histogram(Files(release.public), path, leaves, universe)
