@@ -184,7 +184,7 @@ def _header_problems(release: Release) -> list[str]:
 def _due_problems(due: Due) -> Iterator[str]:
     """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
     header, variances = header_and_variances(due.path)
-    mechanism, row, part = due.mechanism, due.of.row, float(due.of.counts)
+    mechanism, row, part = due.mechanism, due.of.series.row, float(due.of.series.counts)
     exact = {str(scale): part * exact_variance(mechanism, scale) for scale in due.scales}
     stated = header.pop("variance", None)
     own = [[header.get("scale"), stated], *header.pop("others", ())]

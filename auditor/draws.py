@@ -115,7 +115,7 @@ class Due(Draw):
     def entry(self) -> dict[str, Any]:
         """The same with what is a measurement's alone."""
         kinds = hashlib.sha256(self.kind.astype("<i8").tobytes()).hexdigest() if self.kind.any() else ""
-        own = {"kinds": kinds, "where_positive": self.where_positive, "weights": [*self.of.row]}
+        own = {"kinds": kinds, "where_positive": self.where_positive, "weights": [*self.of.series.row]}
         return super().entry() | own
 
 

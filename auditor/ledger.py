@@ -313,11 +313,11 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
         together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
         together += _several(universe.together)
         series = universe.series
-        together += "" if series is None else f" ({series.distance} times over a series)"
+        together += f" ({series.distance} times over a series)" if series.periods else ""
         due = [
             (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
              one.mechanism, one.scales[0])
-            for one in (measured_of(universe) if series is None or not series.number else ())
+            for one in (measured_of(universe) if not series.number else ())
         ]  # fmt: skip
         paths = (one.path for one in release.every_due if one.of is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
@@ -352,7 +352,7 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
 
 def _place_problems(universe: Universe, own: Sequence[Stated]) -> list[str]:
     """Whether the ledger let the run of a series through as another period, or as none."""
-    if (series := universe.series) is None:
+    if not (series := universe.series).periods:
         return []
     stated = {"series": series.name, "period": series.periods[series.number], "predecessor": series.predecessor}
     drawn = [(event["count"], json.loads(event["details"])) for event in own if event["kind"] == "period"]

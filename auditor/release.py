@@ -170,13 +170,13 @@ class Release:
         if codes != [due.geounits.texts[row] for row in rows] or values.shape[1] != due.answers.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
         truth = self.truth(due.of, due.geounits).answers(due.answers).dense(rows)
-        if due.of.row:
+        if due.of.series.row:
             return self._unmixed(due, values, truth, rows), rows
         return values - truth, rows
 
     def _unmixed(self, due: Due, values: IntArray, truth: IntArray, rows: IntArray) -> IntArray:
         """What was added where periods are mixed: with the numbers and the truth of those before."""
-        *weights, own = due.of.row
+        *weights, own = due.of.series.row
         rest, counts = values - own * truth, list[FloatArray]()
         for weight, before in zip(weights, self.before, strict=True):
             theirs = next(one for one in before.due if (one.level, one.query) == (due.level, due.query))
@@ -184,19 +184,19 @@ class Release:
             if codes != [due.geounits.texts[row] for row in rows]:
                 raise FormError(f"{due.name}: {theirs.path} has other rows; a series has one spine")
             rest = rest - weight * before.truth(theirs.of, theirs.geounits).answers(theirs.answers).dense(rows)
-            counts.append(part / np.float64(theirs.of.row[-1]))
+            counts.append(part / np.float64(theirs.of.series.row[-1]))
         return rest + known_before(weights, counts) if counts else rest
 
     @cached_property
     def before(self) -> tuple[Release, ...]:
         """The releases of the series before this one, first to last, beside it; FormError where one is not there."""
         series = self.form.universes[0].series
-        if series is None or not series.number:
+        if not series.number:
             return ()
         base = self.root.resolve().name.removesuffix(f"-{series.periods[series.number]}")
         previous = Release(self.root.resolve().parent / f"{base}-{series.periods[series.number - 1]}")
         other = previous.form.universes[0].series
-        if other is None or previous.followed() != series.predecessor:
+        if not other.periods or previous.followed() != series.predecessor:
             raise FormError(f"{previous.root}: not the release that the one after it in the series follows")
         if (other.name, other.number, other.design) != (series.name, series.number - 1, series.design):
             raise FormError(f"{previous.root}: of another series, or another period of it")

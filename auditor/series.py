@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from auditor.reading.findings import FormError, exact
+from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.values import FloatArray, IntArray, Stated, exact_sum, zeros
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
@@ -35,7 +35,7 @@ _A_YEAR: Final = {"year": 1, "quarter": 4, "month": 12}
 
 @dataclass(frozen=True)
 class Series:
-    """What a spec says of the place of a release.
+    """What a spec says of the place of a release; of one by itself there are no periods.
 
     Attributes:
         name: of the series; `periods`: the names of all periods, of which the release's is number `number` from 0.
@@ -62,7 +62,9 @@ class Series:
 
     @property
     def content(self) -> list[object]:
-        """What its noise depends on."""
+        """What its noise depends on; nothing where there are no other periods."""
+        if not self.periods:
+            return []
         rows = [list(row) for row in self.design]
         whole = ["series", self.name, list(self.periods), self.spells, str(self.distance), rows]
         return [whole, ["period", self.number, self.predecessor]]
@@ -84,6 +86,8 @@ class Series:
     @property
     def numbers(self) -> set[Decimal]:
         """What the words of its statements may hold beside their figures."""
+        if not self.periods:
+            return set()
         texts = _NUMBER.findall(" ".join((self.name, *self.periods)))
         found = {Decimal(text) for text in texts} | {Decimal(self.spells), Decimal(len(self.periods))}
         for spells, part in self.losses.items():
@@ -92,11 +96,15 @@ class Series:
         return found
 
 
-def read_series(spec: Stated) -> Series | None:
-    """The place that a public spec states; None where it is of one release. FormError where it cannot be understood."""
+#: The place of a release by itself.
+ALONE: Final = Series("", (), 0, "first", 1, Fraction(1), {}, ())
+
+
+def read_series(spec: Stated) -> Series:
+    """The place that a public spec states; `ALONE` where it is of one release. FormError where it makes no sense."""
     if (stated := spec.get("series")) is None:
-        return None
-    try:
+        return ALONE
+    with understood("spec: its series"):
         periods = _periods(stated["from"], stated["to"], stated["step"])
         terms = stated.get("terms")
         rows = () if terms is None else tuple(tuple(int(one) for one in row) for row in terms["design"])
@@ -117,8 +125,6 @@ def read_series(spec: Stated) -> Series | None:
         spells = records if terms is None else int(stated["spells"])
         place = (periods.index(stated["period"]), str(stated["predecessor"]))
         return Series(stated["name"], periods, *place, spells, distance, losses, rows)
-    except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
-        raise FormError(f"spec: its series cannot be understood ({error!r})") from None
 
 
 def _periods(first: str, last: str, step: str) -> tuple[str, ...]:

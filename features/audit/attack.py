@@ -104,7 +104,7 @@ class Attacked:
 def attacks(root: Path) -> list[Attacked]:
     """The attacks on every universe of a release."""
     release = Release(root)
-    if any(universe.row for universe in release.form.universes):
+    if any(universe.series.row for universe in release.form.universes):
         raise FormError("--reconstruct: does not know numbers in which the periods of a series are mixed")
     return [attack(release, universe) for universe in release.form.universes]
 
