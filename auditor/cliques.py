@@ -76,26 +76,22 @@ class CliqueChoice:
 
     def open_pairs(self, chosen: Sequence[Pair]) -> list[Pair]:
         """Those that can come to some that were chosen: that close no cycle; where all do, those that leave room."""
-        if (left := self._joining(chosen)) or len(chosen) >= self.rounds:
+        joined = self._joined(chosen)
+        if (left := [(a, b) for a, b in self.possible if joined[a] != joined[b]]) or len(chosen) >= self.rounds:
             return left
         return [pair for pair in self.possible if pair not in chosen and self._has_room([*chosen, pair])]
 
-    def _joining(self, chosen: Sequence[Pair]) -> list[Pair]:
-        root = list(range(len(self.attributes)))
-
-        def find(a: int) -> int:
-            while root[a] != a:
-                a = root[a]
-            return a
-
-        for one, other in chosen:
-            root[find(one)] = find(other)
-        return [(a, b) for a, b in self.possible if find(a) != find(b)]
+    def _joined(self, pairs: Sequence[Pair]) -> list[int]:
+        """Of each attribute one that it is joined with, the same of all that are."""
+        joined = list(range(len(self.attributes)))
+        for a, b in pairs:
+            joined = [joined[a] if one == joined[b] else one for one in joined]
+        return joined
 
     @cached_property
     def rounds(self) -> int:
         """How many choices there are, whichever are made: pairs of a forest, and further ones."""
-        forest = len(self._any_forest())
+        forest = len(self.attributes) - len({*self._joined(self.possible)})
         return forest + min(self.further or 0, len(self.possible) - forest)
 
     def _has_room(self, chosen: Sequence[Pair]) -> bool:
@@ -161,16 +157,10 @@ class CliqueChoice:
     @property
     def penalty(self) -> Fraction:
         """Persons of a cell of a measured pair: the mean of |noise| of a clique at the top, to a thousandth."""
-        alone = len(self.attributes) - len({a for pair in self._any_forest() for a in pair})
+        alone = len(self.attributes) - len({a for pair in self.possible for a in pair})
         each = self._of_record(self.budget - self.cost) * self.top_share / (self.rounds + alone)
         squared = Fraction(6366, 10_000) * self.moved / (2 * each) if self.zcdp else (self.moved / each) ** 2
         return Fraction(math.isqrt(math.floor(squared * 10**6)), 1000)
-
-    def _any_forest(self) -> list[Pair]:
-        chosen: list[Pair] = []
-        while left := self._joining(chosen):
-            chosen.append(left[0])
-        return chosen
 
     @property
     def scale(self) -> Fraction:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
-from auditor.check.marginals import check_marginals
+from auditor.check.marginals import DRAWN, check_marginals
 from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
 from auditor.check.relations import check_clip, check_join, check_relation
@@ -22,7 +22,7 @@ from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
 from auditor.reading.cells import JoinedGroup, Query, joined_groups
-from auditor.reading.counts import LevelFile, compare, read_due, read_histogram, read_microdata
+from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
 from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
@@ -130,8 +130,7 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
             check = files.check(path, f"cells that are not the sum over level {below.name!r}")
             why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
             compare(check, why, above, universe.cells.label, counts[above.name], sums)
-    # Whole records of several universes are compared with all of them.
-    if published.spec.microdata and universe.amount is None and published.spec.marginals is None:
+    if published.spec.microdata and universe.amount is None:
         with files.findings.noting_errors():
             _check_microdata(published, universe)
     for table, answers, names in universe.tables:
@@ -154,17 +153,26 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
 
 
 def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
-    """The microdata of a universe."""
-    path = published.places.of(universe.name, "microdata")
-    columns = key_columns(universe.name, published.spec.joined)
-    return RecordFile(path, universe.cells, columns, published.records(universe))
+    """The microdata of a universe; of marginals whole records, which stand with the release's own universe."""
+    name, columns = universe.name, key_columns(universe.name, published.spec.joined)
+    if (whole := published.spec.marginals) is not None:
+        name, columns = "", tuple(name for name in whole if name not in universe.cells.names)
+        columns += tuple(amount + DRAWN for amount in published.spec.amounts)
+    return RecordFile(published.places.of(name, "microdata"), universe.cells, columns, published.records(universe))
 
 
 def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None:
     files, leaves, own = published.files, published.levels[-1], _records(published, universe)
     records = read_microdata(files, own.path, leaves, own.cells, own.most, own.columns)
+    files.check(own.path, "records that cannot be").add(
+        universe.impossible[records.columns],
+        lambda at: (
+            f"{place(leaves, own.cells.size, own.cells.label, records.keys[at])}: {records.counts[at]:,} records, and "
+            f"the structural zeros of {universe.title} leave none"
+        ),
+    )
     if (released := published.counts[universe.name].get(leaves.name)) is not None:
-        check = files.check(own.path, "cells with another number of records than the histogram has")
+        check = files.check(own.path, f"cells with another number of records than {universe.title} has")
         why = f"the count in {files.name(published.histogram(universe, leaves))}"
         compare(check, why, leaves, own.cells.label, records, released)
 

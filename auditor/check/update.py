@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from auditor.accounting import cost_of
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
@@ -215,8 +216,9 @@ def _cost(spec: Stated, answer: Stated) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale = MOVED[privacy["neighbours"]], exact(answer["scale"])
-    return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
+    moved, scale, zcdp = MOVED[privacy["neighbours"]], exact(answer["scale"]), privacy["framework"] == "zcdp"
+    mechanism = "discrete_gaussian" if zcdp else "discrete_laplace"
+    return cost_of((mechanism, scale, moved), zcdp=zcdp) * (records**2 if zcdp else records)
 
 
 def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None:
