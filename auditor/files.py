@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from auditor.accounting import masses
 from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
 from auditor.reading.values import FloatArray, IntArray
@@ -113,8 +114,7 @@ def exact_variance(mechanism: str, scale: Fraction) -> float:
     if mechanism == "discrete_laplace":
         exact = 0.5 / np.sinh(0.5 / s) ** 2 if s > 2e-3 else 0.0
         return float(max(exact, 2e-6 * s * s))
-    reach = np.arange(1, int(40 * np.sqrt(s)) + 2, dtype=np.float64)
     if s > 10**4:
         return s
-    weights = np.exp(-(reach**2) / (2 * s))
-    return float(max(2 * (reach**2 * weights).sum() / (1 + 2 * weights.sum()), 1e-6 * s))
+    chances = masses(mechanism, scale)
+    return float(max(2 * (np.arange(len(chances)) ** 2 * chances).sum(), 1e-6 * s))

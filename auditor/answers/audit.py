@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from auditor.accounting import masses
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
@@ -110,18 +111,13 @@ def _rounded(value: float) -> str:
 
 def half_width(mechanism: str, scale: Fraction) -> int:
     """The least whole h with noise from -h to h in 90 % or more."""
-    s = float(scale)
-    if mechanism == "discrete_laplace":
-        ratio, half = math.exp(-1 / s), max(0, int(s * 2.2) - 5)
-        while 2 * ratio ** (half + 1) / (1 + ratio) > 0.1 + 1e-12:
-            half += 1
-        return half
+    s, beyond = float(scale), 0.1 + 1e-12
+    if mechanism == "discrete_laplace":  # r^(h + 1) is at most half of it times 1 + r, with r = exp(-1 / s)
+        return max(0, math.ceil(-s * math.log(beyond * (1 + math.exp(-1 / s)) / 2)) - 1)
     if s >= 10**4:
         return math.ceil(1.6448536269514722 * math.sqrt(s) - 0.5)
-    k = np.arange(1, int(12 * math.sqrt(s)) + 3)
-    weights = np.exp(-(k**2) / (2 * s))
-    inside = (1 + 2 * np.cumsum(weights)) / (1 + 2 * weights.sum())
-    return 0 if 1 / (1 + 2 * weights.sum()) >= 0.9 else int(np.flatnonzero(inside >= 0.9)[0]) + 1
+    chances = masses(mechanism, scale)
+    return int(np.argmax(2 * chances.cumsum() - chances[0] >= 0.9))
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:
