@@ -208,7 +208,7 @@ def read_choice(spec: Stated, cells: Sequence[Cells]) -> CliqueChoice | None:
     section = spec.get("marginals") or {}
     if (stated := section.get("choose")) is None:
         return None
-    values = {name: tuple(own.to_pylist()) for one in cells for name, own in zip(one.names, one.values, strict=True)}
+    values = dict(pair for one in cells for pair in one.attributes)
     names = [str(name) for name in section["attributes"]]
     weights = {}
     for text, weight in stated["weights"]:

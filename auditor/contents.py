@@ -35,7 +35,6 @@ _NOT_INSTALLED: Final = "unknown (not installed)"
 _HASH: Final = re.compile("[0-9a-f]{64}", re.ASCII)
 #: Different digits that each hash has, but for one in 10^15.
 _LEAST_DISTINCT: Final = 9
-_NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
 def software_problems(software: Stated) -> list[str]:
@@ -81,11 +80,6 @@ def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
         if not isinstance(one.get("number"), int) or one["number"] < 1:
             problems.append(f"receipts.{number}.number: {one.get('number')!r:.60} is no event")
     return problems
-
-
-def name_problems(fields: Mapping[str, object]) -> list[str]:
-    """Which fields are no name."""
-    return [f"{name}: {text!r:.60} is no name" for name, text in fields.items() if not _NAME.fullmatch(str(text))]
 
 
 #: Fields of a manifest that are computed again here.

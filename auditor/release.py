@@ -55,7 +55,7 @@ class Release:
         self.public, self.restricted = self.places.public, self.places.restricted
         for folder in (self.public, self.restricted):
             check_folder(folder)
-        self.manifest: dict[str, Any] = read_json(self.places.manifest, str(self.places.manifest))
+        self.manifest: dict[str, Any] = read_json(self.places.manifest)
         if not isinstance(self.manifest.get("spec"), dict):
             raise FormError(f"{self.places.manifest} cannot be read: there is no spec in it")
         self.form: Form = read_form(self.manifest["spec"])

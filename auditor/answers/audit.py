@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
@@ -16,7 +17,7 @@ from auditor.accounting import masses
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
-from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
+from auditor.contents import hash_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
@@ -182,6 +183,7 @@ FORM_ALONE: Final = ("release", "software")
 #: May be in public/ beside what answer.json lists: signature, and what was combined with a release.
 _BESIDE: Final = {"answer.json", "answer.sig", "combined.csv", "combined.json"}
 _FILES: Final = ("answer.csv", "measurements.csv")
+_NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
 def is_answer(root: Path) -> bool:
@@ -276,9 +278,9 @@ def statement_problems(answer: Answer) -> list[str]:
 def form_problems(answer: Answer) -> list[str]:
     """What has not the form that names, hashes and receipts have."""
     stated = answer.stated
-    names = {name: stated[name] for name in ("answer", "release")}
+    names = (name for name in ("answer", "release") if not _NAME.fullmatch(str(stated[name])))
     return [
-        *name_problems(names),
+        *(f"{name}: {stated[name]!r:.60} is no name" for name in names),
         *hash_problems({name: stated[name] for name in BOUND_TO_KEY[1:]}),
         *receipt_problems(stated["receipts"]),
     ]
@@ -293,7 +295,6 @@ def key_problems(answer: Answer, secret: bytes) -> list[str]:
     records = answer.records(secret)
     if stated["input_fingerprint"] != published_fingerprint(secret, salt, "question", records):
         problems.append("the fingerprint is not that of the true counts")
-    run = answer.restricted / "run.json"
-    if read_json(run, str(run)).get("input_fingerprints") != {"question": records}:
+    if read_json(answer.restricted / "run.json").get("input_fingerprints") != {"question": records}:
         problems.append("restricted/run.json has another fingerprint than the true counts")
     return problems

@@ -70,14 +70,14 @@ class Answer:
         self.root, self.public, self.restricted = root, root / "public", root / "restricted"
         for folder in (self.public, self.restricted):
             check_folder(folder)
-        self.stated: dict[str, Any] = _json(self.public / "answer.json")
+        self.stated: dict[str, Any] = read_json(self.public / "answer.json")
         if missing := [name for name in KEPT if not (self.restricted / name).is_file()]:
             raise FormError(
                 f"{root}: restricted/ has no {', '.join(missing)}: it was made by an earlier version, which kept "
                 "nothing to draw an answer again from, or they were removed; ask the question again to have an answer "
                 "that can be audited"
             )
-        self.question: dict[str, Any] = _json(self.restricted / "question.json")
+        self.question: dict[str, Any] = read_json(self.restricted / "question.json")
         with understood(str(self.restricted / "question.json")):
             *form, self.text, self.statistic, self.place, axes, self.order, self.content = self.question["content"]
             if form != ["question", 2]:
@@ -343,7 +343,3 @@ def _axis(content: list[Any]) -> Axis:
     if axis.group.max() >= max(1, len(axis.labels)):
         raise ValueError(f"the axis {axis.name!r} has groups without a label")
     return axis
-
-
-def _json(path: Path) -> dict[str, Any]:
-    return read_json(path, str(path))

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.check.published import PublicRelease
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
-from auditor.reading.counts import Counts, LevelFile, impossible_sums, place, read_counts
+from auditor.reading.counts import Counts, LevelFile, impossible_sums, lists_of, place, read_counts
 from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
@@ -150,14 +149,10 @@ def check_relation(published: PublicRelease, universe: PublicUniverse, relation:
 
 def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:
     """The column of lists as one array an answer, each `(n_rows,)`."""
-    if not pa.types.is_list(column.type):
-        raise FormError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
-    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
-    if (lengths != answers.size).any():
-        row = int(np.flatnonzero(lengths != answers.size)[0])
+    lengths, numbers = lists_of(column, "value", file.name)
+    if (wrong := np.flatnonzero(lengths != answers.size)).size:
         raise FormError(
-            f"{file.name}: row {file.first_row + row:,} has {max(lengths[row], 0):,} answers; the query "
+            f"{file.name}: row {file.first_row + wrong[0]:,} has {lengths[wrong[0]]:,} answers; the query "
             f"{answers.name!r} has {answers.size:,}"
         )
-    flat = pc.list_flatten(column).combine_chunks()
-    return [flat.take(pa.array(np.arange(index, len(flat), answers.size))) for index in range(answers.size)]
+    return list(map(pa.array, numbers.reshape(-1, answers.size).T))

@@ -25,7 +25,7 @@ from auditor.reading.cells import JoinedGroup, Query, joined_groups
 from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
-from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
+from auditor.reading.spec import PublicUniverse, Relation, public_spec, read_json
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
 
@@ -61,10 +61,14 @@ def examine(root: Path) -> Findings:
     files = Files(run.public)
     findings = files.findings
     with findings.noting_errors():
-        spec = read_public_spec(run.manifest)
+        manifest = read_json(run.manifest, "public/manifest.json")
+        with understood("public/manifest.json: its spec"):
+            spec = public_spec(manifest["spec"])
         levels = read_levels(files, run.spine, spec.levels, spec.prefixes)
         levels = tuple(_named(files, run, level, spec.names.get(level.name, ())) for level in levels)
-        published = PublicRelease(files, run, spec, levels, {universe.name: {} for universe in spec.universes})
+        published = PublicRelease(
+            files, run, manifest, spec, levels, {universe.name: {} for universe in spec.universes}
+        )
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
@@ -81,12 +85,12 @@ def examine(root: Path) -> Findings:
         _check_shares(published)
         with findings.noting_errors():
             drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
-            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels):
+            for sentence in draw_problems(manifest, levels):
                 drawn.fail(sentence)
-        check_update(files, run, levels)
+        check_update(published)
         _check_unknown(published)
         with understood("public/manifest.json: its files"):
-            findings.changed += files.changed(dict(read_json(run.manifest, "public/manifest.json")["files"]))
+            findings.changed += files.changed(dict(manifest["files"]))
     return findings
 
 

@@ -450,7 +450,7 @@ def read_due(
     file = LevelFile(files, path, level, once=True, values=max(map(len, parts), default=0))
     keys, values = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts(["answer", "value", "variance"]):
-        answers, drawn = (_lists(part.column(name), name, file.name) for name in ("answer", "value"))
+        answers, drawn = (lists_of(part.column(name), name, file.name) for name in ("answer", "value"))
         if not np.array_equal(answers[0], drawn[0]):
             raise FormError(f"{file.name}: a row has another number of answers than of values")
         if len(answers[1]) and not 0 <= int(answers[1].min()) <= int(answers[1].max()) < query.size:
@@ -461,7 +461,7 @@ def read_due(
     return found, np.concatenate(values), _wrong_answers(found, due, query, level)
 
 
-def _lists(column: pa.ChunkedArray, name: str, file: str) -> tuple[IntArray, IntArray]:
+def lists_of(column: pa.ChunkedArray, name: str, file: str) -> tuple[IntArray, IntArray]:
     """The lengths of a column's lists, and all their numbers."""
     if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type) or column.null_count:
         raise FormError(f"{file}: column {name!r} holds {column.type}; lists of whole numbers are required")

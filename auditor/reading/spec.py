@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.findings import FormError, exact
 from auditor.reading.values import BoolArray, Stated, zeros
 
 #: Numbers of a query that the change of a record moves, by one each.
@@ -151,19 +151,12 @@ class PublicSpec:
         return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
 
 
-def read_public_spec(path: Path) -> PublicSpec:
-    """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
-    manifest = read_json(path, "public/manifest.json")
-    with understood("public/manifest.json: its spec"):
-        return public_spec(manifest["spec"])
-
-
-def read_json(path: Path, name: str) -> dict[str, Any]:
-    """What is in a file of JSON, which sentences call `name`; FormError where that is no table."""
+def read_json(path: Path, name: str = "") -> dict[str, Any]:
+    """What is in a file of JSON, which sentences call `name`, or by its path; FormError where that is no table."""
     try:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise FormError(f"{name} cannot be read: {error}") from error
+        raise FormError(f"{name or path} cannot be read: {error}") from error
 
 
 def public_spec(spec: Stated) -> PublicSpec:
