@@ -313,22 +313,18 @@ class Answer:
     def published(self) -> dict[str, IntArray]:
         """The columns of measurements.csv that are numbers; FormError where it is not as the question gives it."""
         header, rows, data = self.table("measurements.csv")
-        names, keys = self.keys()
-        numbers = header[len(names) :]
-        if header[: len(names)] != names or [row[: len(names)] for row in rows] != keys:
-            raise FormError(f"{self.public / 'measurements.csv'}: its places or groups are not those of the question")
-        try:
-            columns = {
-                name: np.array([int(row[len(names) + i]) for row in rows], dtype=np.int64)
-                for i, name in enumerate(numbers)
-            }
-        except (ValueError, IndexError, OverflowError) as error:
-            raise FormError(f"{self.public / 'measurements.csv'}: {error}") from None
-        text, numbers_of = io.StringIO(newline=""), (values.tolist() for values in columns.values())
-        written = ([*key, *one] for key, *one in zip(keys, *numbers_of, strict=True))
+        path, (names, keys) = self.public / "measurements.csv", self.keys()
+        n = len(names)
+        if header[:n] != names or [row[:n] for row in rows] != keys:
+            raise FormError(f"{path}: its places or groups are not those of the question")
+        with understood(str(path)):
+            numbers = np.array([list(map(int, row[n:])) for row in rows], dtype=np.int64)
+            columns = dict(zip(header[n:], numbers.T, strict=True))
+        text = io.StringIO(newline="")
+        written = ([*key, *own] for key, *own in zip(keys, *(one.tolist() for one in columns.values()), strict=True))
         csv.writer(text, lineterminator="\n").writerows([header, *written])
         if text.getvalue().encode() != data:
-            raise FormError(f"{self.public / 'measurements.csv'}: holds bytes that are not its numbers")
+            raise FormError(f"{path}: holds bytes that are not its numbers")
         return columns
 
 

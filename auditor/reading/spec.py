@@ -288,11 +288,11 @@ def _amount(sections: Stated) -> Amount | None:
         return None
     (low, high), unit = (exact(end) for end in _texts(sections["between"])), exact(sections["unit"])
     first, last = low / unit, high / unit
-    if not first < last or first.denominator != 1 or last.denominator != 1:
-        raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
     total, missing = sections.get("ends") == "total", sections.get("missing")
-    if unit <= 0 or (total and not first <= 0 <= last):
-        raise ValueError(f"an amount{' in total' if total else ''} between {low} and {high} is not possible")
+    whole = first.denominator == last.denominator == 1
+    if unit <= 0 or not first < last or not whole or (total and not first <= 0 <= last):
+        of = " of all records of a unit" if total else ""
+        raise ValueError(f"an amount{of} between {low} and {high} in units of {unit} is not possible")
     return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 
