@@ -20,7 +20,7 @@ from auditor.keys import KeyedStream
 from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
-from auditor.reading.values import FloatArray, IntArray, zeros
+from auditor.reading.values import FloatArray, IntArray
 from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -85,10 +85,8 @@ def noises(release: Release) -> Iterator[Noise]:
         yield _positive(release, due) if due.where_positive else _measured(release, due)
     chosen_by = {(draw.universe, draw.query): draw for draw in release.draws}
     for one in release.selected:
-        choice, size, empty = one.choice, one.choice.versions[-1].size, zeros(0)
-        places = np.concatenate([empty, *(row * size + np.arange(len(own)) for row, own in enumerate(one.residuals))])
-        values, draw = np.concatenate([empty, *one.residuals]), chosen_by[one.universe.name, f"selected {choice.name}"]
-        yield Noise(f"{choice.level}, {choice.name}", draw, places, values, np.zeros_like(places))
+        name, draw = one.choice.name, chosen_by[one.universe.name, f"selected {one.choice.name}"]
+        yield Noise(f"{one.choice.level}, {name}", draw, one.places, one.residuals, np.zeros_like(one.places))
 
 
 def _measured(release: Release, due: Due) -> Noise:

@@ -22,7 +22,7 @@ from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
-from auditor.reading.values import FloatArray, IntArray, digest, sums
+from auditor.reading.values import FloatArray, IntArray, digest, sums, zeros
 from auditor.series import known_before
 
 
@@ -32,15 +32,16 @@ class SelectedAnswers:
 
     Attributes:
         numbers: of the version that was chosen.
-        residuals: what was added to its true answers.
         people: the true population.
+        places, residuals: of each answer its place in the stream, and what was added to the true one.
     """
 
     universe: Universe
     choice: Choice
     numbers: list[int]
-    residuals: list[IntArray]
     people: IntArray
+    places: IntArray
+    residuals: IntArray
 
 
 class Release:
@@ -128,11 +129,11 @@ class Release:
         numbers = [names.index(version) for version in versions]
         if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
             raise FormError(f"{path}: a row has not as many answers as its version")
-        residuals = [
-            np.asarray(values, dtype=np.int64) - exact[number][row]
-            for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
-        ]
-        return SelectedAnswers(universe, choice, numbers, residuals, people)
+        places, residuals = [zeros(0)], [zeros(0)]
+        for row, (number, values) in enumerate(zip(numbers, answers, strict=True)):
+            places.append(row * choice.versions[-1].size + np.arange(len(values)))
+            residuals.append(np.asarray(values, dtype=np.int64) - exact[number][row])
+        return SelectedAnswers(universe, choice, numbers, people, np.concatenate(places), np.concatenate(residuals))
 
     @cached_property
     def draws(self) -> tuple[Draw, ...]:

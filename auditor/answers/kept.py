@@ -165,12 +165,17 @@ class Answer:
             raise FormError(f"{self.restricted / 'question.json'}: a {self.statistic} has a number, and its text none")
         return self.number
 
+    @property
+    def amounts(self) -> Axis:
+        """The axis of the amount; FormError where it is of none."""
+        if self.amount is None:
+            raise FormError(f"{self.root}: a {self.statistic} of no amount")
+        return self.axes[self.amount]
+
     @cached_property
     def grid(self) -> list[Fraction]:
         """The values of the amount, or the ends of a clip; FormError where they are no grid, and no rising ends."""
-        if self.amount is None:
-            raise FormError(f"{self.root}: a {self.statistic} of no amount")
-        found = [Fraction(value) for value in self.axes[self.amount].values]
+        found = [Fraction(value) for value in self.amounts.values]
         steps = {one - other for other, one in itertools.pairwise(found)}
         if min(steps) <= 0 or (
             self.statistic != "clip" and (len(steps) > 1 or (found[0] / min(steps)).denominator > 1)
@@ -191,9 +196,7 @@ class Answer:
     @property
     def candidates(self) -> IntArray:
         """Numbers of the values that can be chosen."""
-        if self.amount is None:
-            raise FormError(f"{self.root}: a {self.statistic} of no amount")
-        return np.flatnonzero(self.axes[self.amount].keep)
+        return np.flatnonzero(self.amounts.keep)
 
     @property
     def lowest(self) -> int:
