@@ -106,28 +106,27 @@ def series_problems(events: Sequence[Stated]) -> list[str]:
     problems = []
     charged = {(event["dataset"], event["run"]) for event in events if event["kind"] == "charge"}
     opened: dict[tuple[str, str], Stated] = {}
-    drawn: dict[tuple[str, str], list[Stated]] = {}
+    drawn: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for event in events:
+        if event["kind"] not in ("series", "period"):
+            continue
+        stated, run = json.loads(event["details"]), (event["dataset"], event["run"])
+        name = stated["name" if event["kind"] == "series" else "series"]
+        before, opening = drawn.setdefault((event["dataset"], name), []), opened.get((event["dataset"], name))
         if event["kind"] == "series":
-            at = event["dataset"], json.loads(event["details"])["name"]
-            if at in opened or (event["dataset"], event["run"]) not in charged:
-                problems.append(f"event {event['number']}: opens the series {at[1]!r} again, or without a charge")
-            opened[at] = event
-        if event["kind"] == "period":
-            stated = json.loads(event["details"])
-            at = event["dataset"], stated["series"]
-            before = drawn.setdefault(at, [])
-            runs = {(event["dataset"], other["run"]) for other in before} | (charged if before else set())
-            wrong = [
-                at not in opened,
-                event["count"] != len(before) or (at in opened and event["count"] >= opened[at]["count"]),
-                (event["dataset"], event["run"]) in runs,
-                (stated["predecessor"] == "first") != (not before),
-                at in opened and not before and event["run"] != opened[at]["run"],
-            ]
-            if any(wrong):
-                problems.append(f"event {event['number']}: is not the next period of the series {at[1]!r}")
-            before.append(event)
+            if opening is not None or run not in charged:
+                problems.append(f"event {event['number']}: opens the series {name!r} again, or without a charge")
+            opened[event["dataset"], name] = event
+            continue
+        if (
+            opening is None
+            or not event["count"] == len(before) < opening["count"]
+            or run in before
+            or (stated["predecessor"] == "first") != (not before)
+            or (run in charged if before else event["run"] != opening["run"])
+        ):
+            problems.append(f"event {event['number']}: is not the next period of the series {name!r}")
+        before.append(run)
     return problems
 
 
