@@ -106,25 +106,24 @@ def read_series(spec: Stated) -> Series:
         return ALONE
     with understood("spec: its series"):
         periods = _periods(stated["from"], stated["to"], stated["step"])
-        terms = stated.get("terms")
-        rows = () if terms is None else tuple(tuple(int(one) for one in row) for row in terms["design"])
-        n = len(periods)
+        n, terms = len(periods), stated.get("terms")
         records = n if stated.get("records") is None else int(stated["records"])
-        if not 1 <= records <= n or (terms is not None and records != n):
-            raise FormError("spec: nobody has so many records in the series")
-        numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
-        losses = {k: Fraction(k, records) for k in numbers if k <= n}
-        losses = losses if terms is None else {int(k): exact(part) for k, part, _ in terms["losses"]}
-        distance = Fraction(records) if terms is None else exact(terms["distance"])
+        place = stated["name"], periods, periods.index(stated["period"]), str(stated["predecessor"])
         if (stated.get("noise") == "spells") != (terms is not None):
             raise FormError("spec: noise by spells has a design, and other noise has none")
-        if terms is not None and [len(row) for row in rows] != list(range(1, n + 1)):
+        if not 1 <= records <= n or (terms is not None and records != n):
+            raise FormError("spec: nobody has so many records in the series")
+        if terms is None:
+            numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
+            losses = {k: Fraction(k, records) for k in numbers if k <= n}
+            return Series(*place, records, Fraction(records), losses, ())
+        rows = tuple(tuple(int(one) for one in row) for row in terms["design"])
+        if [len(row) for row in rows] != list(range(1, n + 1)):
             raise FormError("spec: the design of the series is not of its periods")
+        distance, losses = exact(terms["distance"]), {int(k): exact(part) for k, part, _ in terms["losses"]}
         if distance <= 0 or any(row[-1] < 1 for row in rows):
             raise FormError("spec: the design of the series is none")
-        spells = records if terms is None else int(stated["spells"])
-        place = (periods.index(stated["period"]), str(stated["predecessor"]))
-        return Series(stated["name"], periods, *place, spells, distance, losses, rows)
+        return Series(*place, int(stated["spells"]), distance, losses, rows)
 
 
 def _periods(first: str, last: str, step: str) -> tuple[str, ...]:
