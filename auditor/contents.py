@@ -158,7 +158,7 @@ def _header_problems(release: Release) -> list[str]:
     problems = []
     if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
-    for due in release.every_due:
+    for due in release.due:
         try:
             problems += [f"{due.name}: {problem}" for problem in _due_problems(due)]
         except FormError as error:

@@ -318,7 +318,7 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
              one.mechanism, one.scales[0])
             for one in (measured_of(universe) if not series.number else ())
         ]  # fmt: skip
-        paths = (one.path for one in release.every_due if one.of is universe)
+        paths = (one.path for one in release.due if one.of is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems

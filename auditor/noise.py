@@ -81,7 +81,7 @@ class Noise:
 
 def noises(release: Release) -> Iterator[Noise]:
     """The noise on all that was measured, and on what private choices chose; FormError where files do not hold it."""
-    for due in release.every_due:
+    for due in release.due:
         yield _positive(release, due) if due.where_positive else _measured(release, due)
     chosen_by = {(draw.universe, draw.query): draw for draw in release.draws}
     for one in release.selected:

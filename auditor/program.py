@@ -86,7 +86,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         yield from choice_findings(release)
         if secret is not None:
             yield from redrawn(release, secret, added)
-        if any(due.where_positive for due in release.every_due):
+        if any(due.where_positive for due in release.due):
             places = [f"{noise.name}: {problem}" for noise in added for problem in noise.problems]
             yield holds("answers drawn", "where the area above is positive in the release", places)
         yield from clique_findings(release, secret)

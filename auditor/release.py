@@ -142,7 +142,7 @@ class Release:
         return tuple(replace(draw, path=draw.path and self.root / draw.path) for draw in draws)
 
     @property
-    def every_due(self) -> tuple[Due, ...]:
+    def due(self) -> tuple[Due, ...]:
         """Every measurement that the spec calls for."""
         return tuple(draw for draw in self.draws if isinstance(draw, Due))
 
@@ -155,13 +155,8 @@ class Release:
             for level, query in one.invariants
         )
 
-    @property
-    def due(self) -> tuple[Due, ...]:
-        """Those of all answers."""
-        return tuple(due for due in self.every_due if not due.where_positive)
-
     def residuals(self, due: Due) -> tuple[IntArray, IntArray]:
-        """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
+        """What was added to the true answers, where all are drawn: `(rows, size)`, and each row's geounit by number.
 
         Raises:
             FormError: the rows are not those of the level's measured geounits.
@@ -207,7 +202,7 @@ class Release:
         """By which the next release of a series names this one, as docs/privacy.md states it."""
         stated, (universe, *_) = self.manifest, self.form.universes
         measured = []
-        for due in sorted(self.every_due, key=lambda due: (due.level, due.query)):
+        for due in sorted(self.due, key=lambda due: (due.level, due.query)):
             codes, values = read_measured(due.path)
             hashes = (
                 hashlib.sha256("".join(f"{code}\n" for code in codes).encode()),

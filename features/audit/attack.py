@@ -116,7 +116,7 @@ def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
         FormError: true counts or a measurement cannot be read.
     """
     rng = np.random.default_rng(seed)
-    dues = [due for due in release.due if due.of is universe]
+    dues = [due for due in release.due if due.of is universe and not due.where_positive]
     residuals = {due.name: release.residuals(due) for due in dues}
     return Attacked(
         universe.name,
