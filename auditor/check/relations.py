@@ -21,7 +21,7 @@ from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
 from auditor.reading.spine import Level
-from auditor.reading.values import BoolArray, IntArray
+from auditor.reading.values import BoolArray, IntArray, zeros
 
 #: A number's place, in words; and what follows from what is allowed there.
 Words = Callable[[int], str]
@@ -60,24 +60,31 @@ def check_within(
 
 def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:
     """Report where the persons of a group are too few or too many for the households of a companion, at every level."""
-    files, persons = published.files, published.universe("")
+    persons = published.universe("")
     for level in published.levels:
         own, theirs = (published.counts[of.name].get(level.name) for of in (persons, companion))
-        if own is None or theirs is None:
-            continue
-        path, by = published.histogram(persons, level), files.name(published.histogram(companion, level))
-        n = len(level.codes)
-        for group in groups:
-            check_within(
-                files.check(path, f"counts that break the join {group.join!r}"),
-                _by_geounit(own, group.persons.astype(np.int64), n),
-                _by_geounit(theirs, group.least, n),
-                _by_geounit(theirs, np.maximum(group.most, 0), n),
-                lambda at, level=level, group=group: f"{level.label(at)}, {group.label!r}",  # type: ignore[misc]
-                f"the join {group.join!r}",
-                by=lambda _, by=by: f" by the households in {by}",  # type: ignore[misc]
-                unlimited=_by_geounit(theirs, (group.most == NO_LIMIT).astype(np.int64), n) > 0,
-            )
+        if own is not None and theirs is not None:
+            path, by = (published.histogram(of, level) for of in (persons, companion))
+            for group in groups:
+                check = published.files.check(path, f"counts that break the join {group.join!r}")
+                _check_group(check, group, level, own, theirs, published.files.name(by))
+
+
+def _check_group(
+    check: Check, group: JoinedGroup, level: Level, persons: Counts, households: Counts, name: str
+) -> None:
+    """The same of a group at a level, given its counts of cells and the name of the file of households."""
+    n = len(level.codes)
+    check_within(
+        check,
+        _by_geounit(persons, group.persons.astype(np.int64), n),
+        _by_geounit(households, group.least, n),
+        _by_geounit(households, np.maximum(group.most, 0), n),
+        lambda at: f"{level.label(at)}, {group.label!r}",
+        f"the join {group.join!r}",
+        by=lambda _: f" by the households in {name}",
+        unlimited=_by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0,
+    )
 
 
 def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
@@ -127,24 +134,26 @@ def check_relation(published: PublicRelease, universe: PublicUniverse, relation:
         return
     columns, released = list(relation.columns), cells.answers(answers)
     file = LevelFile(files, path, level, once=True, values=1 if columns else answers.size)
-    broken = files.check(published.histogram(universe, level), f"counts that break {relation.name}")
+    keys, numbers = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts(columns or ["value", "variance"]):
         read = map(part.column, columns) if columns else _answer_columns(part.column("value"), answers, file)
         for label, column in zip(columns or answers.labels, read, strict=True):
-            numbers = read_counts(column, label, geounits, file)
-            known = (geounits >= 0) & (numbers >= 0)
-            keys, y = geounits[known] * answers.size + answers.labels.index(label), numbers[known]
-            if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
-                y = y.astype(object)
-            check_within(
-                broken,
-                released.at(keys),
-                y * relation.lower,
-                y * relation.upper,
-                lambda at, keys=keys: place(level, answers.size, answers.labels.__getitem__, keys[at]),  # type: ignore[misc]
-                f"{relation.name}, {file.name}",
-                lambda at, y=y: f" by {y[at]:,} there",  # type: ignore[misc]
-            )
+            found = read_counts(column, label, geounits, file)
+            known = (geounits >= 0) & (found >= 0)
+            keys.append(geounits[known] * answers.size + answers.labels.index(label))
+            numbers.append(found[known])
+    at_keys, y = np.concatenate(keys), np.concatenate(numbers)
+    if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
+        y = y.astype(object)
+    check_within(
+        files.check(published.histogram(universe, level), f"counts that break {relation.name}"),
+        released.at(at_keys),
+        y * relation.lower,
+        y * relation.upper,
+        lambda at: place(level, answers.size, answers.labels.__getitem__, at_keys[at]),
+        f"{relation.name}, {file.name}",
+        lambda at: f" by {y[at]:,} there",
+    )
 
 
 def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:
