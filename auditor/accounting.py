@@ -95,16 +95,6 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     return max(low - step, 0.0), low + step * (sum(moved for *_, moved in noisy) + 1) + added
 
 
-def best_guess(uses: Sequence[Use]) -> float:
-    """The share of right guesses between two neighbours, equally likely, by who knows all else: (1 + TV) / 2.
-
-    TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
-    """
-    rho = float(exact_sum(rho_of(use) for use in uses))
-    loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
-    return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
-
-
 def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, FloatArray, float]:
     """Losses from the largest to the smallest, their probabilities, and the step of the grid that they lie on."""
     step = 2 * reach / _POINTS
@@ -114,7 +104,7 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
         counts[name, scale] += moved
     for (name, scale), moved in counts.items():
         masses = np.zeros(_POINTS)
-        losses, chances = _losses(name, float(scale))
+        losses, chances = _losses(name, scale)
         np.add.at(masses, np.floor(losses / step).astype(np.int64) % _POINTS, chances)
         spectrum *= np.fft.rfft(masses) ** moved
     found = np.maximum(np.fft.irfft(spectrum, _POINTS), 0)
@@ -123,13 +113,17 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
     return grid[order].astype(np.float64), found[order].astype(np.float64), step
 
 
-def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
+def masses(mechanism: str, scale: Fraction) -> FloatArray:
+    """P(X = k) of noise for k = 0, 1, ..., as far out as floats go; not for noise that is too wide for memory."""
+    s, gaussian = float(scale), mechanism == "discrete_gaussian"
+    k = np.arange(math.ceil(40 * math.sqrt(s) if gaussian else 60 * s) + 3, dtype=np.float64)
+    weights = np.exp(-(k**2) / (2 * s) if gaussian else -k / s)
+    return np.asarray(weights / (2 * weights.sum() - 1))
+
+
+def _losses(mechanism: str, scale: Fraction) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
-    if name == "discrete_laplace":
-        k = np.arange(-math.ceil(60 * scale) - 2, math.ceil(60 * scale) + 3, dtype=np.float64)
-        weights, losses = np.exp(-np.abs(k) / scale), (np.abs(k - 1) - np.abs(k)) / scale
-    else:
-        reach = math.ceil(12 * math.sqrt(scale)) + 2
-        k = np.arange(-reach, reach + 1, dtype=np.float64)
-        weights, losses = np.exp(-(k**2) / (2 * scale)), (1 - 2 * k) / (2 * scale)
-    return losses, weights / weights.sum()
+    chances, s = masses(mechanism, scale), float(scale)
+    k = np.arange(1 - len(chances), len(chances))
+    losses = (1 - 2 * k) / (2 * s) if mechanism == "discrete_gaussian" else (np.abs(k - 1) - np.abs(k)) / s
+    return losses, np.concatenate([chances[:0:-1], chances])

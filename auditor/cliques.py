@@ -25,29 +25,6 @@ from auditor.reading.values import Stated, digest
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A stream of noise, or of choices, as accounts see it.
-
-    Attributes:
-        attributes: that it depends on.
-        weight: of a choice whose losses are weighted, how far a number that moves by one moves one; else 0.
-    """
-
-    level: str
-    query: str
-    attributes: frozenset[str]
-    mechanism: str
-    scale: Fraction
-    weight: int = 0
-
-    def seen(self, moved: int) -> tuple[str, Fraction, int]:
-        """Mechanism, scale and how many numbers move by one, in an account of a change that moves so many."""
-        if self.weight:
-            return self.mechanism, self.scale * self.weight * moved, 1
-        return self.mechanism, self.scale, moved
-
-
 @dataclass(frozen=True, eq=False)
 class CliqueChoice:
     """What is stated of the choice.
@@ -99,26 +76,22 @@ class CliqueChoice:
 
     def open_pairs(self, chosen: Sequence[Pair]) -> list[Pair]:
         """Those that can come to some that were chosen: that close no cycle; where all do, those that leave room."""
-        if (left := self._joining(chosen)) or len(chosen) >= self.rounds:
+        joined = self._joined(chosen)
+        if (left := [(a, b) for a, b in self.possible if joined[a] != joined[b]]) or len(chosen) >= self.rounds:
             return left
         return [pair for pair in self.possible if pair not in chosen and self._has_room([*chosen, pair])]
 
-    def _joining(self, chosen: Sequence[Pair]) -> list[Pair]:
-        root = list(range(len(self.attributes)))
-
-        def find(a: int) -> int:
-            while root[a] != a:
-                a = root[a]
-            return a
-
-        for one, other in chosen:
-            root[find(one)] = find(other)
-        return [(a, b) for a, b in self.possible if find(a) != find(b)]
+    def _joined(self, pairs: Sequence[Pair]) -> list[int]:
+        """Of each attribute one that it is joined with, the same of all that are."""
+        joined = list(range(len(self.attributes)))
+        for a, b in pairs:
+            joined = [joined[a] if one == joined[b] else one for one in joined]
+        return joined
 
     @cached_property
     def rounds(self) -> int:
         """How many choices there are, whichever are made: pairs of a forest, and further ones."""
-        forest = len(self._any_forest())
+        forest = len(self.attributes) - len({*self._joined(self.possible)})
         return forest + min(self.further or 0, len(self.possible) - forest)
 
     def _has_room(self, chosen: Sequence[Pair]) -> bool:
@@ -184,32 +157,15 @@ class CliqueChoice:
     @property
     def penalty(self) -> Fraction:
         """Persons of a cell of a measured pair: the mean of |noise| of a clique at the top, to a thousandth."""
-        alone = len(self.attributes) - len({a for pair in self._any_forest() for a in pair})
+        alone = len(self.attributes) - len({a for pair in self.possible for a in pair})
         each = self._of_record(self.budget - self.cost) * self.top_share / (self.rounds + alone)
         squared = Fraction(6366, 10_000) * self.moved / (2 * each) if self.zcdp else (self.moved / each) ** 2
         return Fraction(math.isqrt(math.floor(squared * 10**6)), 1000)
-
-    def _any_forest(self) -> list[Pair]:
-        chosen: list[Pair] = []
-        while left := self._joining(chosen):
-            chosen.append(left[0])
-        return chosen
 
     @property
     def scale(self) -> Fraction:
         """Of the mechanism: epsilon for losses that move by one."""
         return self.epsilon / (self.moved * self.largest_weight)
-
-    def drawn(self) -> list[Drawn]:
-        """All that was drawn."""
-        mechanism, scale = self.of_attributes
-        ones = [Drawn(self.top, f"attribute {name}", frozenset({name}), mechanism, scale) for name in self.names]
-        seen = frozenset(self.names[a] for pair in self.possible for a in pair)
-        rounds = self.rounds
-        return ones + [
-            Drawn(self.top, f"pair {t + 1} of {rounds}", seen, "exponential", self.scale, self.largest_weight)
-            for t in range(rounds)
-        ]
 
     def fingerprint(self) -> str:
         """SHA-256 over all that the distribution of the choice depends on."""
@@ -252,7 +208,7 @@ def read_choice(spec: Stated, cells: Sequence[Cells]) -> CliqueChoice | None:
     section = spec.get("marginals") or {}
     if (stated := section.get("choose")) is None:
         return None
-    values = {name: tuple(own.to_pylist()) for one in cells for name, own in zip(one.names, one.values, strict=True)}
+    values = dict(pair for one in cells for pair in one.attributes)
     names = [str(name) for name in section["attributes"]]
     weights = {}
     for text, weight in stated["weights"]:

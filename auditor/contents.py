@@ -35,7 +35,6 @@ _NOT_INSTALLED: Final = "unknown (not installed)"
 _HASH: Final = re.compile("[0-9a-f]{64}", re.ASCII)
 #: Different digits that each hash has, but for one in 10^15.
 _LEAST_DISTINCT: Final = 9
-_NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
 def software_problems(software: Stated) -> list[str]:
@@ -83,11 +82,6 @@ def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
     return problems
 
 
-def name_problems(fields: Mapping[str, object]) -> list[str]:
-    """Which fields are no name."""
-    return [f"{name}: {text!r:.60} is no name" for name, text in fields.items() if not _NAME.fullmatch(str(text))]
-
-
 #: Fields of a manifest that are computed again here.
 KNOWN: Final = {
     "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
@@ -100,7 +94,7 @@ BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 def content_findings(release: Release) -> Iterator[Found]:
     """All checks of the files' contents; none needs a secret."""
     yield holds("manifest", "manifest.json", _manifest_problems(release))
-    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
+    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
@@ -144,13 +138,11 @@ def _listing_problems(release: Release) -> list[str]:
         if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
     due = {path for *_, path in release.invariants} | {
-        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine, release.places)
+        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
     for universe in release.form.universes:
         for kind in ("measurements", "positive", "invariants", "selected"):
-            found = {
-                path for path in (release.places.universe(universe.name).folder / kind).rglob("*") if not path.is_dir()
-            }
+            found = {path for path in (release.places.folder(universe.name) / kind).rglob("*") if not path.is_dir()}
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 
@@ -166,7 +158,7 @@ def _header_problems(release: Release) -> list[str]:
     problems = []
     if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
-    for due in release.every_due:
+    for due in release.due:
         try:
             problems += [f"{due.name}: {problem}" for problem in _due_problems(due)]
         except FormError as error:
@@ -186,13 +178,13 @@ def _header_problems(release: Release) -> list[str]:
 def _due_problems(due: Due) -> Iterator[str]:
     """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
     header, variances = header_and_variances(due.path)
-    mechanism, row, part = due.universe.mechanism, due.universe.row, float(due.universe.counts)
+    mechanism, row, part = due.mechanism, due.of.series.row, float(due.of.series.counts)
     exact = {str(scale): part * exact_variance(mechanism, scale) for scale in due.scales}
     stated = header.pop("variance", None)
     own = [[header.get("scale"), stated], *header.pop("others", ())]
     required = {
-        "kind": "positive" if due.where_positive else "measurement", "level": due.level.name, "query": due.query.name,
-        "size": due.query.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
+        "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
+        "size": due.answers.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
         **({"row": list(row)} if row else {}),
     }  # fmt: skip
     if wrong := sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k)):

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
-from auditor.cliques import Drawn
+from auditor.accounting import Use
+from auditor.cliques import CliqueChoice
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
@@ -48,45 +50,126 @@ _NAMES: Final = ("universe", "level", "query")
 
 
 @dataclass(frozen=True, eq=False)
-class Due:
-    """A measurement that the spec calls for.
+class Draw:
+    """A stream of noise, or of choices, for which the spec calls.
 
     Attributes:
-        scales: `(kinds,)` sigma^2 or b of each kind of geounit; the first is that of the level.
-        kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
-        where_positive: whether answers are drawn only where that of the released area above is positive.
+        universe, level, query: which by name.
+        attributes: that it depends on.
+        scales: `(kinds,)` sigma^2 or b of each kind of geounit, the first of which is that of the level; of a choice
+            its epsilon.
+        weight: of a choice whose losses are weighted, how far a number that moves by one moves one; else 0.
+        path: of what is published of it, in the directory of the release; None where nothing is.
+        versions: of a choice of detail, or of what it chose: query and least population of each.
     """
 
-    universe: Universe
-    level: Level
-    query: Query
-    path: Path
+    universe: str
+    level: str
+    query: str
+    attributes: frozenset[str]
+    mechanism: str
     scales: tuple[Fraction, ...]
-    kind: IntArray
-    where_positive: bool
+    weight: int = 0
+    path: Path | None = None
+    versions: tuple[tuple[str, int], ...] = ()
 
     @property
     def name(self) -> str:
         """Universe, level and query."""
-        return " ".join(part for part in (self.universe.name, self.level.name, self.query.name) if part)
+        return " ".join(part for part in (self.universe, self.level, self.query) if part)
+
+    def seen(self, moved: int) -> Use:
+        """Mechanism, scale and how many numbers move by one, in an account of a change that moves so many."""
+        scale = self.scales[0]
+        return (self.mechanism, scale * self.weight * moved, 1) if self.weight else (self.mechanism, scale, moved)
+
+    def entry(self) -> dict[str, Any]:
+        """As a manifest lists it."""
+        return {
+            "universe": self.universe, "level": self.level, "query": self.query,
+            "file": "" if self.path is None else self.path.relative_to("public").as_posix(),
+            "mechanism": self.mechanism, "scales": [*map(str, self.scales)], "kinds": "", "where_positive": False,
+            "weights": [], "versions": [*map(list, self.versions)],
+        }  # fmt: skip
 
 
-def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) -> Iterator[Due]:
-    """The measurements of a universe, top level first."""
-    shares, folder = [share for _, share, _ in universe.levels], places.universe(universe.name)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Due(Draw):
+    """A measurement.
+
+    Attributes:
+        of: its universe.
+        path: of its file, in the directory of the release.
+        answers: that are measured; `geounits`: of which.
+        kind: `(n_geounits,)` which of the scales each geounit has, -1 where it is not measured.
+        where_positive: whether answers are drawn only where that of the released area above is positive.
+    """
+
+    of: Universe
+    path: Path
+    answers: Query
+    geounits: Level
+    kind: IntArray
+    where_positive: bool
+
+    def entry(self) -> dict[str, Any]:
+        """The same with what is a measurement's alone."""
+        kinds = hashlib.sha256(self.kind.astype("<i8").tobytes()).hexdigest() if self.kind.any() else ""
+        own = {"kinds": kinds, "where_positive": self.where_positive, "weights": [*self.of.series.row]}
+        return super().entry() | own
+
+
+#: In place of a spine, where it does not matter what geounits there are: one at each level.
+_ANY: Final = Level("", pa.array([""]), zeros(1) - 1)
+
+
+def draws_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Draw]:
+    """All that is drawn of a universe, cliques first; without a spine as if no geounit stood for others."""
+    if (choice := universe.cliques) is not None:
+        yield from clique_draws(choice)
+    yield from measured_of(universe, spine)
+
+
+def clique_draws(choice: CliqueChoice) -> Iterator[Draw]:
+    """What is drawn to choose cliques, at the top."""
+    mechanism, scale = choice.of_attributes
+    for name in choice.names:
+        yield Draw("", choice.top, f"attribute {name}", frozenset({name}), mechanism, (scale,))
+    seen = frozenset(choice.names[a] for pair in choice.possible for a in pair)
+    for number in range(choice.rounds):
+        query = f"pair {number + 1} of {choice.rounds}"
+        yield Draw("", choice.top, query, seen, "exponential", (choice.scale,), choice.largest_weight)
+
+
+def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Draw]:
+    """The measurements of a universe, top level first, and its private choices of detail with what they chose."""
+    shares, places = [share for _, share, _ in universe.levels], Places(Path())
     positive = {(level, query.name) for level, query in universe.positive}
-    bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
-    for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
+    geounits = spine or [_ANY] * len(shares)
+    own_share = [np.full(len(one.codes), 1 << n) for n, one in enumerate(geounits)]
+    bits = _paid(spine, shares) if universe.bypass and spine else own_share
+    for level, paid, (name, own, queries) in zip(geounits, bits, universe.levels, strict=True):
         taken, of_geounit = np.unique(paid, return_inverse=True)
         given = [exact_sum(s for n, s in enumerate(shares) if one >> n & 1) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]
-        kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
         for query, part in queries:
-            scales = tuple(universe.scale(universe.rest * amount * part) for amount in amounts)
             where_positive = (name, query.name) in positive
-            path = folder.answers("positive" if where_positive else "measurements", name, query.name)
-            yield Due(universe, level, query, path, scales, kind, where_positive)
+            yield Due(
+                universe.name, name, query.name, universe.kept(query), universe.mechanism,
+                tuple(universe.scale(universe.rest * amount * part) for amount in amounts),
+                path=places.answers(universe.name, "positive" if where_positive else "measurements", name, query.name),
+                of=universe, answers=query, geounits=level, where_positive=where_positive,
+                kind=np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)],
+            )  # fmt: skip
+    for one in universe.choices:
+        path, last = places.of(universe.name, "selected", one.name, one.level), one.versions[-1]
+        versions = tuple(zip((query.name for query in one.versions), one.thresholds, strict=True))
+        for verb, kept, mechanism, scale in (
+            ("select", frozenset[str](), "exponential", one.epsilon),
+            ("selected", universe.kept(last), universe.mechanism, one.scale),
+        ):
+            yield Draw(universe.name, one.level, f"{verb} {one.name}", kept, mechanism, (scale,), 0, path, versions)
 
 
 def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
@@ -107,55 +190,17 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
     return paid
 
 
-def measured_of(universe: Universe) -> Iterator[Drawn]:
-    """All that is drawn when a universe is measured, where no geounit stands for others."""
-    for level, query, part in universe.measured:
-        scale = universe.scale(universe.rest * part)
-        yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
-    for one in universe.choices:
-        yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
-        kept = universe.kept(one.versions[-1])
-        yield Drawn(one.level, f"selected {one.name}", kept, universe.mechanism, one.scale)
-
-
-def drawn_of(universe: Universe) -> list[Drawn]:
-    """The same after what was drawn before, at the top."""
-    return [*(() if universe.cliques is None else universe.cliques.drawn()), *measured_of(universe)]
-
-
-def listed(spec: Stated, spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
+def listed(spec: Stated, spine: Sequence[Level]) -> list[dict[str, Any]]:
     """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
 
     Raises:
         FormError: the spec cannot be understood.
     """
     universes = () if spec["privacy"]["framework"] == "local" else read_form(spec).universes
-    return [entry for universe in universes for entry in _entries(universe, spine, places)]
+    return [draw.entry() for universe in universes for draw in draws_of(universe, spine)]
 
 
-def _entries(universe: Universe, spine: Sequence[Level], places: Places) -> Iterator[dict[str, Any]]:
-    dues = {(due.level.name, due.query.name): due for due in measurements_of(universe, spine, places)}
-    choices = {f"{verb} {one.name}": one for one in universe.choices for verb in ("select", "selected")}
-    for one in drawn_of(universe):
-        entry = {
-            "universe": universe.name, "level": one.level, "query": one.query, "file": "", "mechanism": one.mechanism,
-            "scales": [str(one.scale)], "kinds": "", "where_positive": False, "weights": [], "versions": [],
-        }  # fmt: skip
-        path = None
-        if (due := dues.get((one.level, one.query))) is not None:
-            path = due.path
-            entry |= {"scales": [*map(str, due.scales)], "where_positive": due.where_positive}
-            entry["weights"] = list(universe.row)
-            if due.kind.any():
-                entry["kinds"] = hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest()
-        elif (choice := choices.get(one.query)) is not None:
-            path = places.universe(universe.name).selected(choice.name, choice.level)
-            names = (query.name for query in choice.versions)
-            entry["versions"] = [list(version) for version in zip(names, choice.thresholds, strict=True)]
-        yield entry | ({} if path is None else {"file": path.relative_to(places.public).as_posix()})
-
-
-def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
+def draw_problems(manifest: Stated, spine: Sequence[Level]) -> Iterator[str]:
     """Draws that the manifest lacks, has beyond the spec, or states otherwise, text by text; and what is not judged.
 
     Raises:
@@ -171,7 +216,7 @@ def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> I
             yield f"public/manifest.json: lists the draw of {_said(one)} twice"
         found[name] = one
     with understood("public/manifest.json: its spec"):
-        required, unknown = listed(manifest["spec"], spine, places), list(_unknown_sections(manifest["spec"]))
+        required, unknown = listed(manifest["spec"], spine), list(_unknown_sections(manifest["spec"]))
     for due in required:
         if (one := found.pop(tuple(due[key] for key in _NAMES), None)) is None:
             yield f"public/manifest.json: lacks the draw of {_said(due)}, for which the spec calls"

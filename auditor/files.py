@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from auditor.reading.findings import FormError
+from auditor.accounting import masses
+from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
+from auditor.reading.values import FloatArray, IntArray
 
 _HEADER = b"spinewise"
 
@@ -34,45 +35,35 @@ def header_of(path: Path) -> dict[str, Any]:
     return _table(path)[1]
 
 
-def header_and_variances(path: Path) -> tuple[dict[str, Any], NDArray[np.float64]]:
+def header_and_variances(path: Path) -> tuple[dict[str, Any], FloatArray]:
     """The header of a file, and the variance of each row; FormError where it has none."""
     table, header = _table(path)
-    try:
+    with understood(f"{path}: its variances"):
         return header, table.column("variance").to_numpy().astype(np.float64)
-    except (KeyError, ValueError, TypeError) as error:
-        raise FormError(f"{path}: has no variances ({error!r})") from None
 
 
-def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:
+def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[IntArray], dict[str, Any]]:
     """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
     table, header = _table(path)
     if tuple(table.column_names) != names:
         raise FormError(f"{path}: found the columns {', '.join(table.column_names)}; needed are {', '.join(names)}")
-    try:
+    with understood(f"{path}: its whole numbers"):
         return [table.column(name).to_numpy().astype(np.int64, casting="safe") for name in names], header
-    except (TypeError, ValueError) as error:
-        raise FormError(f"{path}: does not hold whole numbers ({error})") from None
 
 
-def read_measured(path: Path) -> tuple[list[str], NDArray[np.int64]]:
-    """Geocodes and answers `(n, size)` of a file of measurements or invariants."""
+def read_measured(path: Path) -> tuple[list[str], IntArray]:
+    """Geocodes and answers `(n, size)` of a file of measurements or invariants; FormError where it holds others."""
     table, header = _table(path)
-    try:
-        values = table.column("value").combine_chunks()
-        rows = np.asarray(values.flatten()).astype(np.int64).reshape(table.num_rows, int(header["size"]))
-        return table.column("geocode").to_pylist(), rows
-    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise FormError(f"{path}: does not hold the answers that its header states ({error!r})") from None
+    with understood(f"{path}: the answers that its header states"):
+        values = np.asarray(table.column("value").combine_chunks().flatten()).astype(np.int64)
+        return table.column("geocode").to_pylist(), values.reshape(table.num_rows, int(header["size"]))
 
 
-def read_selected(path: Path) -> tuple[list[str], list[str], list[list[int]]]:
-    """Geocodes, versions and answers of a file of private choices."""
+def read_selected(path: Path) -> list[list[Any]]:
+    """Geocodes, versions and answers of a file of private choices; FormError where it holds something else."""
     table, _ = _table(path)
-    try:
-        codes, versions, answers = (table.column(name).to_pylist() for name in ("geocode", "version", "value"))
-    except KeyError as error:
-        raise FormError(f"{path}: {error}") from None
-    return codes, versions, answers
+    with understood(str(path)):
+        return [table.column(name).to_pylist() for name in ("geocode", "version", "value")]
 
 
 def hidden_bytes(path: Path) -> str:
@@ -123,8 +114,7 @@ def exact_variance(mechanism: str, scale: Fraction) -> float:
     if mechanism == "discrete_laplace":
         exact = 0.5 / np.sinh(0.5 / s) ** 2 if s > 2e-3 else 0.0
         return float(max(exact, 2e-6 * s * s))
-    reach = np.arange(1, int(40 * np.sqrt(s)) + 2, dtype=np.float64)
     if s > 10**4:
         return s
-    weights = np.exp(-(reach**2) / (2 * s))
-    return float(max(2 * (reach**2 * weights).sum() / (1 + 2 * weights.sum()), 1e-6 * s))
+    chances = masses(mechanism, scale)
+    return float(max(2 * (np.arange(len(chances)) ** 2 * chances).sum(), 1e-6 * s))

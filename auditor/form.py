@@ -17,7 +17,7 @@ from auditor.reading.cells import Cells, Query, largest_households
 from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec
 from auditor.reading.values import Stated, digest, exact_sum
-from auditor.series import Series, read_series
+from auditor.series import ALONE, Series, read_series
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Universe(PublicUniverse):
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
         levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
-        series: the place in a series, whose whole budget it then has.
+        series: the place in a series, whose whole budget it has.
         cliques: the private choice of what is measured, which the budget has the cost of, too.
     """
 
@@ -60,7 +60,7 @@ class Universe(PublicUniverse):
     together: int = 1
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
     chosen: str = ""
-    series: Series | None = None
+    series: Series = ALONE
     cliques: CliqueChoice | None = None
 
     def kept(self, query: Query) -> frozenset[str]:
@@ -82,21 +82,6 @@ class Universe(PublicUniverse):
         # as far as two that move by r each, with 2 r^2 >= (last - first)^2.
         across = math.isqrt(-(-((last - first) ** 2) // 2) - 1) + 1 if self.moved == 2 else 0
         return max(abs(first), abs(last), across)
-
-    @property
-    def distance(self) -> Fraction:
-        """How much farther a history over a series is than a record of one release, squared; 1 of one release."""
-        return Fraction(1) if self.series is None else self.series.distance
-
-    @property
-    def counts(self) -> Fraction:
-        """The variance of counts in that of what is drawn."""
-        return Fraction(1) if self.series is None else self.series.counts
-
-    @property
-    def row(self) -> tuple[int, ...]:
-        """By how much each period is multiplied in its numbers; () where they are counts."""
-        return () if self.series is None else self.series.row
 
     @property
     def measured(self) -> Iterator[tuple[str, Query, Fraction]]:
@@ -122,7 +107,7 @@ class Universe(PublicUniverse):
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        budget = self.own_budget / self.times(self.together) / self.times(self.reach) / self.distance
+        budget = self.own_budget / self.times(self.together) / self.times(self.reach) / self.series.distance
         return budget * (1 - exact_sum(choice.share for choice in self.choices))
 
     @property
@@ -157,9 +142,7 @@ class Universe(PublicUniverse):
             content.append(["amount", *map(str, (one.column, low, high, one.unit, one.missing)), *total])
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
-        if self.series is not None:
-            content += self.series.content
-        return digest(content)
+        return digest(content + self.series.content)
 
 
 def _choice_content(choice: Choice) -> list[Any]:
@@ -206,8 +189,8 @@ def read_form(spec: Stated) -> Form:
             of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
             units = (spec if of_release else sections)["privacy"].get("at_most")
             universes.append(_universe(counted, sections, {**privacy, "at_most": units}, bypass=bypass))
-        if (series := read_series(spec)) is not None:
-            universes = [replace(one, series=series) for one in universes]
+        series = read_series(spec)
+        universes = [replace(one, series=series) for one in universes]
         if (chosen := read_choice(spec, [one.cells for one in public.universes])) is not None:
             universes[0] = replace(universes[0], cliques=chosen, budget=universes[0].budget + chosen.cost)
         households = largest_households(public.joins, {one.name: one.cells for one in public.universes})

@@ -17,7 +17,7 @@ from typing import Any, Final
 from auditor.accounting import cost_of
 from auditor.clique_redraw import fingerprint_of, read_tables
 from auditor.cliques import CliqueChoice
-from auditor.draws import measured_of
+from auditor.draws import clique_draws, measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
 from auditor.reading.findings import FormError, Found, holds
@@ -101,28 +101,27 @@ def series_problems(events: Sequence[Stated]) -> list[str]:
     problems = []
     charged = {(event["dataset"], event["run"]) for event in events if event["kind"] == "charge"}
     opened: dict[tuple[str, str], Stated] = {}
-    drawn: dict[tuple[str, str], list[Stated]] = {}
+    drawn: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for event in events:
+        if event["kind"] not in ("series", "period"):
+            continue
+        stated, run = json.loads(event["details"]), (event["dataset"], event["run"])
+        name = stated["name" if event["kind"] == "series" else "series"]
+        before, opening = drawn.setdefault((event["dataset"], name), []), opened.get((event["dataset"], name))
         if event["kind"] == "series":
-            at = event["dataset"], json.loads(event["details"])["name"]
-            if at in opened or (event["dataset"], event["run"]) not in charged:
-                problems.append(f"event {event['number']}: opens the series {at[1]!r} again, or without a charge")
-            opened[at] = event
-        if event["kind"] == "period":
-            stated = json.loads(event["details"])
-            at = event["dataset"], stated["series"]
-            before = drawn.setdefault(at, [])
-            runs = {(event["dataset"], other["run"]) for other in before} | (charged if before else set())
-            wrong = [
-                at not in opened,
-                event["count"] != len(before) or (at in opened and event["count"] >= opened[at]["count"]),
-                (event["dataset"], event["run"]) in runs,
-                (stated["predecessor"] == "first") != (not before),
-                at in opened and not before and event["run"] != opened[at]["run"],
-            ]
-            if any(wrong):
-                problems.append(f"event {event['number']}: is not the next period of the series {at[1]!r}")
-            before.append(event)
+            if opening is not None or run not in charged:
+                problems.append(f"event {event['number']}: opens the series {name!r} again, or without a charge")
+            opened[event["dataset"], name] = event
+            continue
+        if (
+            opening is None
+            or not event["count"] == len(before) < opening["count"]
+            or run in before
+            or (stated["predecessor"] == "first") != (not before)
+            or (run in charged if before else event["run"] != opening["run"])
+        ):
+            problems.append(f"event {event['number']}: is not the next period of the series {name!r}")
+        before.append(run)
     return problems
 
 
@@ -319,14 +318,14 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
         own = of_run(events, secret, release.context(secret, universe))
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         series = universe.series
-        distance = 1 if series is None else series.distance
+        distance = series.distance if series.periods else 1
         moved = moved_by(reach=universe.reach, records=universe.together, series=distance)
         due = [
             (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else ""),
-             one.mechanism, one.scale, moved)
-            for one in (measured_of(universe) if series is None or not series.number else ())
+             one.mechanism, one.scales[0], moved)
+            for one in (measured_of(universe) if not series.number else ())
         ]  # fmt: skip
-        paths = (one.path for one in release.every_due if one.universe is universe)
+        paths = (one.path for one in release.due if one.of is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems
@@ -339,9 +338,9 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
     except FormError as error:
         return [str(error)]
     due = []
-    for one in choice.drawn():
+    for one in clique_draws(choice):
         moved = moved_by(losses=max(1, one.weight * choice.moved), records=choice.records)
-        due.append((one.level, one.query, one.mechanism, one.scale, moved))
+        due.append((one.level, one.query, one.mechanism, one.scales[0], moved))
     ledger, events = read
     own = of_run(events, secret, (records, release.spine_fingerprint, choice.fingerprint()))
     charges, problems = charged(own, due, (one.path for one in release.due))
@@ -355,7 +354,7 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
 
 def _place_problems(universe: Universe, own: Sequence[Stated]) -> list[str]:
     """Whether the ledger let the run of a series through as another period, or as none."""
-    if (series := universe.series) is None:
+    if not (series := universe.series).periods:
         return []
     stated = {"series": series.name, "period": series.periods[series.number], "predecessor": series.predecessor}
     drawn = [(event["count"], json.loads(event["details"])) for event in own if event["kind"] == "period"]

@@ -14,13 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from auditor.draws import Due
+from auditor.draws import Draw, Due
 from auditor.form import Choice
 from auditor.keys import KeyedStream
 from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
-from auditor.reading.values import FloatArray, IntArray, zeros
+from auditor.reading.values import FloatArray, IntArray
 from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -41,18 +41,13 @@ class Noise:
 
     Attributes:
         name: as sentences have it.
-        universe, level, query: whose stream.
-        mechanism: of the noise; `scales`: of each kind of geounit.
+        draw: whose stream.
         places, values, kinds: `(n,)` the place of each number in the stream, the number, and the kind of its geounit.
         problems: what is wrong with which answers were drawn.
     """
 
     name: str
-    universe: str
-    level: str
-    query: str
-    mechanism: str
-    scales: tuple[Fraction, ...]
+    draw: Draw
     places: IntArray
     values: IntArray
     kinds: IntArray
@@ -61,8 +56,8 @@ class Noise:
     @property
     def parts(self) -> Iterator[tuple[str, str, Fraction, IntArray]]:
         """Name, mechanism, scale and numbers of each kind of geounit."""
-        for kind, scale in enumerate(self.scales):
-            yield f"{self.name}, scale {scale}", self.mechanism, scale, self.values[self.kinds == kind]
+        for kind, scale in enumerate(self.draw.scales):
+            yield f"{self.name}, scale {scale}", self.draw.mechanism, scale, self.values[self.kinds == kind]
 
     def wrong(self, stream: KeyedStream, each: int) -> tuple[int, int]:
         """How many of about `each` of the numbers, the largest among them, are not the stream's, and of how many.
@@ -74,7 +69,10 @@ class Noise:
         picked |= set(range(n)) if n <= each else {secrets.randbelow(n) for _ in range(each)}
         wrong = sum(
             not fits(
-                self.mechanism, self.scales[self.kinds[at]], int(self.values[at]), stream.words(int(self.places[at]))
+                self.draw.mechanism,
+                self.draw.scales[self.kinds[at]],
+                int(self.values[at]),
+                stream.words(int(self.places[at])),
             )
             for at in sorted(picked)
         )
@@ -83,39 +81,31 @@ class Noise:
 
 def noises(release: Release) -> Iterator[Noise]:
     """The noise on all that was measured, and on what private choices chose; FormError where files do not hold it."""
-    for due in release.every_due:
+    for due in release.due:
         yield _positive(release, due) if due.where_positive else _measured(release, due)
+    chosen_by = {(draw.universe, draw.query): draw for draw in release.draws}
     for one in release.selected:
-        universe, choice, size = one.universe, one.choice, one.choice.versions[-1].size
-        empty = zeros(0)
-        places = np.concatenate([empty, *(row * size + np.arange(len(own)) for row, own in enumerate(one.residuals))])
-        at = f"{choice.level}, {choice.name}", universe.name, choice.level, f"selected {choice.name}"
-        values = np.concatenate([empty, *one.residuals])
-        yield Noise(*at, universe.mechanism, (choice.scale,), places, values, np.zeros_like(places))
+        name, draw = one.choice.name, chosen_by[one.universe.name, f"selected {one.choice.name}"]
+        yield Noise(f"{one.choice.level}, {name}", draw, one.places, one.residuals, np.zeros_like(one.places))
 
 
 def _measured(release: Release, due: Due) -> Noise:
     residuals, rows = release.residuals(due)
-    places = rows[:, None] * due.query.size + np.arange(due.query.size)
-    kinds = np.repeat(due.kind[rows], due.query.size)
-    return Noise(*_of(due), places.ravel(), residuals.ravel(), kinds)
-
-
-def _of(due: Due) -> tuple[str, str, str, str, str, tuple[Fraction, ...]]:
-    universe = due.universe
-    return due.name, universe.name, due.level.name, due.query.name, universe.mechanism, due.scales
+    places = rows[:, None] * due.answers.size + np.arange(due.answers.size)
+    kinds = np.repeat(due.kind[rows], due.answers.size)
+    return Noise(due.name, due, places.ravel(), residuals.ravel(), kinds)
 
 
 def _positive(release: Release, due: Due) -> Noise:
     """Also whether the answers that were drawn are those that the published histograms give."""
-    above = release.spine[release.form.levels.index(due.level.name) - 1]
+    above = release.spine[release.form.levels.index(due.level) - 1]
     files = Files(release.public)
-    path = release.places.universe(due.universe.name).histogram(above.name)
-    released = read_histogram(files, path, above, due.universe)
-    keys, values, wrong = read_due(files, due.path, due.level, due.query, released)
-    truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
+    path = release.places.of(due.universe, "histograms", above.name)
+    released = read_histogram(files, path, above, due.of)
+    keys, values, wrong = read_due(files, due.path, due.geounits, due.answers, released)
+    truth = release.truth(due.of, due.geounits).answers(due.answers).at(keys)
     problems = (*files.findings.problems, *wrong)
-    return Noise(*_of(due), keys, values - truth, np.zeros_like(keys), problems)
+    return Noise(due.name, due, keys, values - truth, np.zeros_like(keys), problems)
 
 
 def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
@@ -123,10 +113,11 @@ def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator
     each = max(16, _REDRAWN // max(1, len(every)))
     problems, count, wide = [], 0, 0
     for one in every:
-        context = release.context(secret, release.form.universe(one.universe))
-        wrong, tried = one.wrong(KeyedStream(secret, context, one.level, one.query), each)
+        draw = one.draw
+        context = release.context(secret, release.form.universe(draw.universe))
+        wrong, tried = one.wrong(KeyedStream(secret, context, draw.level, draw.query), each)
         count += tried
-        wide += tried if all(is_wide(one.mechanism, scale) for scale in one.scales) else 0
+        wide += tried if all(is_wide(draw.mechanism, scale) for scale in draw.scales) else 0
         if wrong:
             problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
     within = f", {wide:,} of them to within one" if wide else ""

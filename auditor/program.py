@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
-from auditor.attack import Attacked, attack
 from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
 from auditor.contents import KNOWN, content_findings
@@ -89,7 +86,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         yield from choice_findings(release)
         if secret is not None:
             yield from redrawn(release, secret, added)
-        if any(due.where_positive for due in release.every_due):
+        if any(due.where_positive for due in release.due):
             places = [f"{noise.name}: {problem}" for noise in added for problem in noise.problems]
             yield holds("answers drawn", "where the area above is positive in the release", places)
         yield from clique_findings(release, secret)
@@ -148,7 +145,7 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
     published = {sha256(path) for path in paths}
     for universe in release.form.universes:
         for level in release.form.levels:
-            stored = sha256(release.places.universe(universe.name, secret=True).histogram(level))
+            stored = sha256(release.places.of(universe.name, "histograms", level, secret=True))
             if stored not in published:
                 secrets.append(("a plain hash of a restricted file", bytes.fromhex(stored)))
     if secret is not None and not insecure:
@@ -183,37 +180,15 @@ def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
     return {"computed by spinewise verify alone": ", ".join(unknown), "compared in form alone": ", ".join(alone)}
 
 
-def attacks(root: Path) -> list[Attacked]:
-    """The attacks on every universe of a release."""
-    release = Release(root)
-    if any(universe.row for universe in release.form.universes):
-        raise FormError("--reconstruct: does not know numbers in which the periods of a series are mixed")
-    return [attack(release, universe) for universe in release.form.universes]
-
-
-def write_private(path: Path, content: object) -> None:
-    """JSON that only its owner may read."""
-    for folder in reversed(path.parents):
-        folder.mkdir(mode=0o700, exist_ok=True)  # parents=True would leave those above to the umask
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2, sort_keys=True)
-        file.write("\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit status: 0 if everything is as it should be, 1 if not, 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -P -m auditor", description=__doc__)
     parser.add_argument("release", type=Path, help="directory of a release or an answer, with restricted/")
     parser.add_argument("--key-file", type=Path, help="the master key, if the run did not keep it")
     parser.add_argument("--ledger", help="SQLite file of the ledger")
-    parser.add_argument("--reconstruct", action="store_true", help="attack the release as an outsider would")
     chosen = parser.parse_args(arguments)
     passed = True
     try:
-        if chosen.reconstruct and is_answer(chosen.release):
-            raise FormError("--reconstruct: attacks a release; this is an answer to a question")
         for found in audit(chosen.release, chosen.key_file, chosen.ledger):
             passed &= found.passed
             sys.stdout.write(
@@ -222,12 +197,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         secret = secret_of(chosen.release, chosen.key_file)[0]
         for what, fields in left_out(chosen.release, key=secret is not None, ledger=chosen.ledger is not None).items():
             sys.stdout.write(f"{what}: {fields}\n")
-        if chosen.reconstruct:
-            found_attacks = attacks(chosen.release)
-            target = chosen.release / "restricted" / "audit" / "reconstruction.json"
-            write_private(target, [one.as_dict() for one in found_attacks])
-            passed &= all(one.trials.passed for one in found_attacks)
-            sys.stdout.write(f"attacked; see {target}\n")
     except (FormError, NoKeyError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from auditor.draws import Due, measurements_of
+from auditor.draws import Draw, Due, measured_of
 from auditor.files import read_measured, read_selected
 from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
@@ -22,7 +22,7 @@ from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
-from auditor.reading.values import FloatArray, IntArray, digest, sums
+from auditor.reading.values import FloatArray, IntArray, digest, sums, zeros
 from auditor.series import known_before
 
 
@@ -32,15 +32,16 @@ class SelectedAnswers:
 
     Attributes:
         numbers: of the version that was chosen.
-        residuals: what was added to its true answers.
         people: the true population.
+        places, residuals: of each answer its place in the stream, and what was added to the true one.
     """
 
     universe: Universe
     choice: Choice
     numbers: list[int]
-    residuals: list[IntArray]
     people: IntArray
+    places: IntArray
+    residuals: IntArray
 
 
 class Release:
@@ -55,7 +56,7 @@ class Release:
         self.public, self.restricted = self.places.public, self.places.restricted
         for folder in (self.public, self.restricted):
             check_folder(folder)
-        self.manifest: dict[str, Any] = read_json(self.places.manifest, str(self.places.manifest))
+        self.manifest: dict[str, Any] = read_json(self.places.manifest)
         if not isinstance(self.manifest.get("spec"), dict):
             raise FormError(f"{self.places.manifest} cannot be read: there is no spec in it")
         self.form: Form = read_form(self.manifest["spec"])
@@ -70,7 +71,7 @@ class Release:
         """The true counts of a level; FormError where restricted/ does not hold them."""
         at = (universe.name, level.name)
         if at not in self._truth:
-            path = self.places.universe(universe.name, secret=True).histogram(level.name)
+            path = self.places.of(universe.name, "histograms", level.name, secret=True)
             self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe)
         return self._truth[at]
 
@@ -116,7 +117,7 @@ class Release:
 
     def _selected(self, universe: Universe, choice: Choice) -> SelectedAnswers:
         level, names = self.level(choice.level), [query.name for query in choice.versions]
-        path = self.places.universe(universe.name).selected(choice.name, choice.level)
+        path = self.places.of(universe.name, "selected", choice.name, choice.level)
         codes, versions, answers = read_selected(path)
         if codes != list(level.texts) or not set(versions) <= set(names):
             raise FormError(
@@ -128,73 +129,70 @@ class Release:
         numbers = [names.index(version) for version in versions]
         if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
             raise FormError(f"{path}: a row has not as many answers as its version")
-        residuals = [
-            np.asarray(values, dtype=np.int64) - exact[number][row]
-            for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
-        ]
-        return SelectedAnswers(universe, choice, numbers, residuals, people)
+        places, residuals = [zeros(0)], [zeros(0)]
+        for row, (number, values) in enumerate(zip(numbers, answers, strict=True)):
+            places.append(row * choice.versions[-1].size + np.arange(len(values)))
+            residuals.append(np.asarray(values, dtype=np.int64) - exact[number][row])
+        return SelectedAnswers(universe, choice, numbers, people, np.concatenate(places), np.concatenate(residuals))
 
     @cached_property
-    def every_due(self) -> tuple[Due, ...]:
+    def draws(self) -> tuple[Draw, ...]:
+        """All that is drawn when universes are measured."""
+        draws = (draw for universe in self.form.universes for draw in measured_of(universe, self.spine))
+        return tuple(replace(draw, path=draw.path and self.root / draw.path) for draw in draws)
+
+    @property
+    def due(self) -> tuple[Due, ...]:
         """Every measurement that the spec calls for."""
-        return tuple(
-            due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
-        )
+        return tuple(draw for draw in self.draws if isinstance(draw, Due))
 
     @cached_property
     def invariants(self) -> tuple[tuple[Universe, Level, Query, Path], ...]:
         """All that is published exactly, and its files."""
         return tuple(
-            (one, self.level(level), query, self.places.universe(one.name).answers("invariants", level, query.name))
+            (one, self.level(level), query, self.places.answers(one.name, "invariants", level, query.name))
             for one in self.form.universes
             for level, query in one.invariants
         )
 
-    @property
-    def due(self) -> tuple[Due, ...]:
-        """Those of all answers."""
-        return tuple(due for due in self.every_due if not due.where_positive)
-
     def residuals(self, due: Due) -> tuple[IntArray, IntArray]:
-        """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
+        """What was added to the true answers, where all are drawn: `(rows, size)`, and each row's geounit by number.
 
         Raises:
             FormError: the rows are not those of the level's measured geounits.
         """
         codes, values = read_measured(due.path)
         rows = np.flatnonzero(due.kind >= 0)
-        if codes != [due.level.texts[row] for row in rows] or values.shape[1] != due.query.size:
+        if codes != [due.geounits.texts[row] for row in rows] or values.shape[1] != due.answers.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
-        truth = self.truth(due.universe, due.level).answers(due.query).dense(rows)
-        if due.universe.row:
+        truth = self.truth(due.of, due.geounits).answers(due.answers).dense(rows)
+        if due.of.series.row:
             return self._unmixed(due, values, truth, rows), rows
         return values - truth, rows
 
     def _unmixed(self, due: Due, values: IntArray, truth: IntArray, rows: IntArray) -> IntArray:
         """What was added where periods are mixed: with the numbers and the truth of those before."""
-        *weights, own = due.universe.row
+        *weights, own = due.of.series.row
         rest, counts = values - own * truth, list[FloatArray]()
         for weight, before in zip(weights, self.before, strict=True):
-            theirs = next(
-                one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)
-            )
+            theirs = next(one for one in before.due if (one.level, one.query) == (due.level, due.query))
             codes, part = read_measured(theirs.path)
-            if codes != [due.level.texts[row] for row in rows]:
+            if codes != [due.geounits.texts[row] for row in rows]:
                 raise FormError(f"{due.name}: {theirs.path} has other rows; a series has one spine")
-            rest = rest - weight * before.truth(theirs.universe, theirs.level).answers(theirs.query).dense(rows)
-            counts.append(part / np.float64(theirs.universe.row[-1]))
+            rest = rest - weight * before.truth(theirs.of, theirs.geounits).answers(theirs.answers).dense(rows)
+            counts.append(part / np.float64(theirs.of.series.row[-1]))
         return rest + known_before(weights, counts) if counts else rest
 
     @cached_property
     def before(self) -> tuple[Release, ...]:
         """The releases of the series before this one, first to last, beside it; FormError where one is not there."""
         series = self.form.universes[0].series
-        if series is None or not series.number:
+        if not series.number:
             return ()
         base = self.root.resolve().name.removesuffix(f"-{series.periods[series.number]}")
         previous = Release(self.root.resolve().parent / f"{base}-{series.periods[series.number - 1]}")
         other = previous.form.universes[0].series
-        if other is None or previous.followed() != series.predecessor:
+        if not other.periods or previous.followed() != series.predecessor:
             raise FormError(f"{previous.root}: not the release that the one after it in the series follows")
         if (other.name, other.number, other.design) != (series.name, series.number - 1, series.design):
             raise FormError(f"{previous.root}: of another series, or another period of it")
@@ -204,13 +202,13 @@ class Release:
         """By which the next release of a series names this one, as docs/privacy.md states it."""
         stated, (universe, *_) = self.manifest, self.form.universes
         measured = []
-        for due in sorted(self.every_due, key=lambda due: (due.level.name, due.query.name)):
+        for due in sorted(self.due, key=lambda due: (due.level, due.query)):
             codes, values = read_measured(due.path)
             hashes = (
                 hashlib.sha256("".join(f"{code}\n" for code in codes).encode()),
                 hashlib.sha256(values.astype("<i8").tobytes()),
             )
-            measured.append([due.level.name, due.query.name, "".join(one.hexdigest() for one in hashes)])
+            measured.append([due.level, due.query, "".join(one.hexdigest() for one in hashes)])
         fingerprints = dict(stated.get("input_fingerprints") or {})
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from auditor.reading.findings import FormError, exact
+from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.values import FloatArray, IntArray, Stated, exact_sum, zeros
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
@@ -35,7 +35,7 @@ _A_YEAR: Final = {"year": 1, "quarter": 4, "month": 12}
 
 @dataclass(frozen=True)
 class Series:
-    """What a spec says of the place of a release.
+    """What a spec says of the place of a release; of one by itself there are no periods.
 
     Attributes:
         name: of the series; `periods`: the names of all periods, of which the release's is number `number` from 0.
@@ -62,7 +62,9 @@ class Series:
 
     @property
     def content(self) -> list[object]:
-        """What its noise depends on."""
+        """What its noise depends on; nothing where there are no other periods."""
+        if not self.periods:
+            return []
         rows = [list(row) for row in self.design]
         whole = ["series", self.name, list(self.periods), self.spells, str(self.distance), rows]
         return [whole, ["period", self.number, self.predecessor]]
@@ -84,6 +86,8 @@ class Series:
     @property
     def numbers(self) -> set[Decimal]:
         """What the words of its statements may hold beside their figures."""
+        if not self.periods:
+            return set()
         texts = _NUMBER.findall(" ".join((self.name, *self.periods)))
         found = {Decimal(text) for text in texts} | {Decimal(self.spells), Decimal(len(self.periods))}
         for spells, part in self.losses.items():
@@ -92,33 +96,34 @@ class Series:
         return found
 
 
-def read_series(spec: Stated) -> Series | None:
-    """The place that a public spec states; None where it is of one release. FormError where it cannot be understood."""
+#: The place of a release by itself.
+ALONE: Final = Series("", (), 0, "first", 1, Fraction(1), {}, ())
+
+
+def read_series(spec: Stated) -> Series:
+    """The place that a public spec states; `ALONE` where it is of one release. FormError where it makes no sense."""
     if (stated := spec.get("series")) is None:
-        return None
-    try:
+        return ALONE
+    with understood("spec: its series"):
         periods = _periods(stated["from"], stated["to"], stated["step"])
-        terms = stated.get("terms")
-        rows = () if terms is None else tuple(tuple(int(one) for one in row) for row in terms["design"])
-        n = len(periods)
+        n, terms = len(periods), stated.get("terms")
         records = n if stated.get("records") is None else int(stated["records"])
-        if not 1 <= records <= n or (terms is not None and records != n):
-            raise FormError("spec: nobody has so many records in the series")
-        numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
-        losses = {k: Fraction(k, records) for k in numbers if k <= n}
-        losses = losses if terms is None else {int(k): exact(part) for k, part, _ in terms["losses"]}
-        distance = Fraction(records) if terms is None else exact(terms["distance"])
+        place = stated["name"], periods, periods.index(stated["period"]), str(stated["predecessor"])
         if (stated.get("noise") == "spells") != (terms is not None):
             raise FormError("spec: noise by spells has a design, and other noise has none")
-        if terms is not None and [len(row) for row in rows] != list(range(1, n + 1)):
+        if not 1 <= records <= n or (terms is not None and records != n):
+            raise FormError("spec: nobody has so many records in the series")
+        if terms is None:
+            numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
+            losses = {k: Fraction(k, records) for k in numbers if k <= n}
+            return Series(*place, records, Fraction(records), losses, ())
+        rows = tuple(tuple(int(one) for one in row) for row in terms["design"])
+        if [len(row) for row in rows] != list(range(1, n + 1)):
             raise FormError("spec: the design of the series is not of its periods")
+        distance, losses = exact(terms["distance"]), {int(k): exact(part) for k, part, _ in terms["losses"]}
         if distance <= 0 or any(row[-1] < 1 for row in rows):
             raise FormError("spec: the design of the series is none")
-        spells = records if terms is None else int(stated["spells"])
-        place = (periods.index(stated["period"]), str(stated["predecessor"]))
-        return Series(stated["name"], periods, *place, spells, distance, losses, rows)
-    except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
-        raise FormError(f"spec: its series cannot be understood ({error!r})") from None
+        return Series(*place, int(stated["spells"]), distance, losses, rows)
 
 
 def _periods(first: str, last: str, step: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
-from auditor.draws import drawn_of
+from auditor.draws import draws_of
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.values import Stated, exact_sum, zeros
@@ -54,7 +54,7 @@ def statement_findings(release: Release) -> Iterator[Found]:
             yield holds("statements", f"{name}: noise", noise_problems(universe, stated[universe.name]))
         if universe.name in accounts:
             yield holds("statements", f"{name}: account", account_problems(universe, accounts[universe.name]))
-        if universe.series is not None:
+        if universe.series.periods:
             yield holds("statements", f"{name}: histories", distance_problems(universe.series, universe.moved))
     yield holds("statements", "one person in all universes", person_problems(release.form, release.manifest))
     yield holds("statements", "households", household_problems(release.form, release.manifest))
@@ -64,20 +64,20 @@ def statement_findings(release: Release) -> Iterator[Found]:
 
 def times_of(universe: Universe) -> Fraction:
     """How many times as much a record costs as one that moves each number by one; of a series, a history."""
-    return universe.times(universe.reach) * universe.distance
+    return universe.times(universe.reach) * universe.series.distance
 
 
 def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
     problems = []
-    costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in drawn_of(universe)]
+    costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in draws_of(universe)]
     whole = exact_sum(spent for _, spent in costs) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
     one_record = universe.record_budget / times_of(universe)
-    required = {(one.level, one.query): (one.mechanism, one.scale, spent / one_record) for one, spent in costs}
+    required = {(one.level, one.query): (one.mechanism, one.scales[0], spent / one_record) for one, spent in costs}
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -104,8 +104,7 @@ def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     rest = words.replace(paid_apart, "", 1)
     if paid_apart not in words or "except for the upper end" in rest:
         problems.append("its words do not name the question that chose its upper end as the spec does")
-    series = set() if universe.series is None else universe.series.numbers
-    return problems + strange_numbers(rest, {*known, *spent, Decimal(universe.together), *series})
+    return problems + strange_numbers(rest, {*known, *spent, Decimal(universe.together), *universe.series.numbers})
 
 
 def decimal_of(text: object) -> Decimal:
@@ -144,13 +143,13 @@ def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
 def account_problems(universe: Universe, account: Stated) -> list[str]:
     """What is wrong with a universe's entry in `accounts`."""
     problems = []
-    drawn = drawn_of(universe)
+    drawn = list(draws_of(universe))
     if Fraction(account["delta"]) != universe.delta:
         problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
     levels = [level for level, _, _ in universe.levels]
     due: dict[tuple[str, str], list[Use]] = {("record", ""): [one.seen(universe.moved) for one in drawn]}
     stated: set[tuple[str, str]] = set()
-    if universe.series is None:  # of attributes and places of histories nothing is stated
+    if not universe.series.periods:  # of attributes and places of histories nothing is stated
         for name, _ in universe.cells.attributes:
             due["attribute", name] = [one.seen(2) for one in drawn if name in one.attributes]
         for number, level in enumerate(levels[:-1]):
@@ -220,7 +219,7 @@ def _statement_problems(universe: Universe, statement: Stated, uses: list[Use]) 
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
         return figure_problems(universe, statement, budget, None)
-    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp or universe.series is not None
+    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp or bool(universe.series.periods)
     return figure_problems(universe, statement, budget, None if by_rho else uses)
 
 
@@ -244,7 +243,7 @@ def figure_problems(
     epsilon = decimal_of(statement["epsilon"])
     if Fraction(statement["budget"]) != budget:
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
-    known = {epsilon, *map(Decimal, numbers), *(() if universe.series is None else universe.series.numbers)}
+    known = {epsilon, *map(Decimal, numbers), *universe.series.numbers}
     if not universe.zcdp:
         if not is_rounded_up(epsilon, budget):
             problems.append(f"states epsilon = {epsilon}, it is {budget}")
@@ -292,11 +291,11 @@ def person_problems(form: Form, manifest: Stated) -> list[str]:
         # Two who swap are two changes of one record each; of what else they have, any two persons' records change.
         swap = main.budget * (_SWAP if main.together == 1 else main.times(_SWAP))
         budget = swap + exact_sum(one.budget * one.times(_SWAP) for one in others)
-    plain = main.zcdp and main.series is None
+    plain = main.zcdp and not main.series.periods
     plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
     if plain and (persons == 1 or not others):
-        uses = [draw.seen(one.moved * persons) for one in form.universes for draw in drawn_of(one)]
+        uses = [draw.seen(one.moved * persons) for one in form.universes for draw in draws_of(one)]
     return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
@@ -12,10 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from auditor.accounting import masses
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
-from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
+from auditor.contents import hash_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, moved_by, noted, of_run, unknown_receipts
@@ -110,18 +112,13 @@ def _rounded(value: float) -> str:
 
 def half_width(mechanism: str, scale: Fraction) -> int:
     """The least whole h with noise from -h to h in 90 % or more."""
-    s = float(scale)
-    if mechanism == "discrete_laplace":
-        ratio, half = math.exp(-1 / s), max(0, int(s * 2.2) - 5)
-        while 2 * ratio ** (half + 1) / (1 + ratio) > 0.1 + 1e-12:
-            half += 1
-        return half
+    s, beyond = float(scale), 0.1 + 1e-12
+    if mechanism == "discrete_laplace":  # r^(h + 1) is at most half of it times 1 + r, with r = exp(-1 / s)
+        return max(0, math.ceil(-s * math.log(beyond * (1 + math.exp(-1 / s)) / 2)) - 1)
     if s >= 10**4:
         return math.ceil(1.6448536269514722 * math.sqrt(s) - 0.5)
-    k = np.arange(1, int(12 * math.sqrt(s)) + 3)
-    weights = np.exp(-(k**2) / (2 * s))
-    inside = (1 + 2 * np.cumsum(weights)) / (1 + 2 * weights.sum())
-    return 0 if 1 / (1 + 2 * weights.sum()) >= 0.9 else int(np.flatnonzero(inside >= 0.9)[0]) + 1
+    chances = masses(mechanism, scale)
+    return int(np.argmax(2 * chances.cumsum() - chances[0] >= 0.9))
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:
@@ -185,6 +182,7 @@ FORM_ALONE: Final = ("release", "software")
 #: May be in public/ beside what answer.json lists: signature, and what was combined with a release.
 _BESIDE: Final = {"answer.json", "answer.sig", "combined.csv", "combined.json"}
 _FILES: Final = ("answer.csv", "measurements.csv")
+_NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
 def is_answer(root: Path) -> bool:
@@ -279,9 +277,9 @@ def statement_problems(answer: Answer) -> list[str]:
 def form_problems(answer: Answer) -> list[str]:
     """What has not the form that names, hashes and receipts have."""
     stated = answer.stated
-    names = {name: stated[name] for name in ("answer", "release")}
+    names = (name for name in ("answer", "release") if not _NAME.fullmatch(str(stated[name])))
     return [
-        *name_problems(names),
+        *(f"{name}: {stated[name]!r:.60} is no name" for name in names),
         *hash_problems({name: stated[name] for name in BOUND_TO_KEY[1:]}),
         *receipt_problems(stated["receipts"]),
     ]
@@ -296,7 +294,6 @@ def key_problems(answer: Answer, secret: bytes) -> list[str]:
     records = answer.records(secret)
     if stated["input_fingerprint"] != published_fingerprint(secret, salt, "question", records):
         problems.append("the fingerprint is not that of the true counts")
-    run = answer.restricted / "run.json"
-    if read_json(run, str(run)).get("input_fingerprints") != {"question": records}:
+    if read_json(answer.restricted / "run.json").get("input_fingerprints") != {"question": records}:
         problems.append("restricted/run.json has another fingerprint than the true counts")
     return problems

@@ -108,10 +108,8 @@ def due_parts(answer: Answer) -> list[DuePart]:
 
 def ends_of(answer: Answer) -> tuple[int, int, int]:
     """What a record adds to a sum, at least and at most, and what is taken off each amount."""
-    if answer.amount is None:
-        raise FormError(f"{answer.root}: a {answer.statistic} of no amount")
     first = answer.first
-    last = first + len(answer.axes[answer.amount].values) - 1
+    last = first + len(answer.amounts.values) - 1
     centre = (first + last) // 2 if answer.statistic == "mean" and not answer.of_total else 0
     return first - centre, last - centre, centre
 

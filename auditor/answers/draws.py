@@ -13,6 +13,7 @@ import numpy as np
 
 from auditor.answers.costs import CHOSEN, FILTERS
 from auditor.answers.kept import Answer
+from auditor.draws import Draw
 from auditor.keys import KeyedStream
 from auditor.noise import Noise, exceedances
 from auditor.reading.findings import FormError, Found, holds
@@ -33,23 +34,24 @@ def noise_of(answer: Answer, name: str) -> Noise:
         added = (_windows_published(answer) - windows_of(answer)).ravel()
     else:
         added = _column(answer, name) - answer.numbers(name, int(part["centre"]))
-    places, scales = np.arange(added.size), (Fraction(part["scale"]),)
-    return Noise(f"the {name}", "", answer.place, name, str(part["mechanism"]), scales, places, added, 0 * places)
+    draw = Draw("", answer.place, name, frozenset(), str(part["mechanism"]), (Fraction(part["scale"]),))
+    places = np.arange(added.size)
+    return Noise(f"the {name}", draw, places, added, 0 * places)
 
 
 def tail_findings(answer: Answer) -> Iterator[Found]:
     """Whether what was added lies as far out as it should; needs no key."""
     added = [noise_of(answer, name) for name in answer.parts if name not in CHOSEN]
     for noise in added:
-        if is_wide(noise.mechanism, noise.scales[0]):
+        if is_wide(noise.draw.mechanism, noise.draw.scales[0]):
             yield _spread(noise)
     yield exceedances([part[1:] for noise in added for part in noise.parts])
 
 
 def _spread(noise: Noise) -> Found:
     """Of noise that is too wide for a table: whether any of it is further out than once in 10^9, or all of it is 0."""
-    scale = float(noise.scales[0])
-    far = 6.2 * math.sqrt(scale) if noise.mechanism == "discrete_gaussian" else 22 * scale
+    scale = float(noise.draw.scales[0])
+    far = 6.2 * math.sqrt(scale) if noise.draw.mechanism == "discrete_gaussian" else 22 * scale
     beyond, problems = int((np.abs(noise.values) > far).sum()), []
     if beyond:
         problems.append(f"{beyond} numbers are further out than such noise is")
@@ -68,7 +70,7 @@ def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
         noise = noise_of(answer, name)
         wrong, tried = noise.wrong(stream, _REDRAWN)
         problems = [f"{wrong} of {tried} numbers are not what the key, these records and the question give"]
-        how = " to within one" if is_wide(noise.mechanism, noise.scales[0]) else ""
+        how = " to within one" if is_wide(noise.draw.mechanism, noise.draw.scales[0]) else ""
         well = f"{tried:,} numbers drawn again, each the same{how}"
         yield holds("noise redrawn", noise.name, problems if wrong else [], well=well)
 

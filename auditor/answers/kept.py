@@ -70,14 +70,14 @@ class Answer:
         self.root, self.public, self.restricted = root, root / "public", root / "restricted"
         for folder in (self.public, self.restricted):
             check_folder(folder)
-        self.stated: dict[str, Any] = _json(self.public / "answer.json")
+        self.stated: dict[str, Any] = read_json(self.public / "answer.json")
         if missing := [name for name in KEPT if not (self.restricted / name).is_file()]:
             raise FormError(
                 f"{root}: restricted/ has no {', '.join(missing)}: it was made by an earlier version, which kept "
                 "nothing to draw an answer again from, or they were removed; ask the question again to have an answer "
                 "that can be audited"
             )
-        self.question: dict[str, Any] = _json(self.restricted / "question.json")
+        self.question: dict[str, Any] = read_json(self.restricted / "question.json")
         with understood(str(self.restricted / "question.json")):
             *form, self.text, self.statistic, self.place, axes, self.order, self.content = self.question["content"]
             if form != ["question", 2]:
@@ -165,12 +165,17 @@ class Answer:
             raise FormError(f"{self.restricted / 'question.json'}: a {self.statistic} has a number, and its text none")
         return self.number
 
+    @property
+    def amounts(self) -> Axis:
+        """The axis of the amount; FormError where it is of none."""
+        if self.amount is None:
+            raise FormError(f"{self.root}: a {self.statistic} of no amount")
+        return self.axes[self.amount]
+
     @cached_property
     def grid(self) -> list[Fraction]:
         """The values of the amount, or the ends of a clip; FormError where they are no grid, and no rising ends."""
-        if self.amount is None:
-            raise FormError(f"{self.root}: a {self.statistic} of no amount")
-        found = [Fraction(value) for value in self.axes[self.amount].values]
+        found = [Fraction(value) for value in self.amounts.values]
         steps = {one - other for other, one in itertools.pairwise(found)}
         if min(steps) <= 0 or (
             self.statistic != "clip" and (len(steps) > 1 or (found[0] / min(steps)).denominator > 1)
@@ -191,9 +196,7 @@ class Answer:
     @property
     def candidates(self) -> IntArray:
         """Numbers of the values that can be chosen."""
-        if self.amount is None:
-            raise FormError(f"{self.root}: a {self.statistic} of no amount")
-        return np.flatnonzero(self.axes[self.amount].keep)
+        return np.flatnonzero(self.amounts.keep)
 
     @property
     def lowest(self) -> int:
@@ -313,22 +316,18 @@ class Answer:
     def published(self) -> dict[str, IntArray]:
         """The columns of measurements.csv that are numbers; FormError where it is not as the question gives it."""
         header, rows, data = self.table("measurements.csv")
-        names, keys = self.keys()
-        numbers = header[len(names) :]
-        if header[: len(names)] != names or [row[: len(names)] for row in rows] != keys:
-            raise FormError(f"{self.public / 'measurements.csv'}: its places or groups are not those of the question")
-        try:
-            columns = {
-                name: np.array([int(row[len(names) + i]) for row in rows], dtype=np.int64)
-                for i, name in enumerate(numbers)
-            }
-        except (ValueError, IndexError, OverflowError) as error:
-            raise FormError(f"{self.public / 'measurements.csv'}: {error}") from None
-        text, numbers_of = io.StringIO(newline=""), (values.tolist() for values in columns.values())
-        written = ([*key, *one] for key, *one in zip(keys, *numbers_of, strict=True))
+        path, (names, keys) = self.public / "measurements.csv", self.keys()
+        n = len(names)
+        if header[:n] != names or [row[:n] for row in rows] != keys:
+            raise FormError(f"{path}: its places or groups are not those of the question")
+        with understood(str(path)):
+            numbers = np.array([list(map(int, row[n:])) for row in rows], dtype=np.int64)
+            columns = dict(zip(header[n:], numbers.T, strict=True))
+        text = io.StringIO(newline="")
+        written = ([*key, *own] for key, *own in zip(keys, *(one.tolist() for one in columns.values()), strict=True))
         csv.writer(text, lineterminator="\n").writerows([header, *written])
         if text.getvalue().encode() != data:
-            raise FormError(f"{self.public / 'measurements.csv'}: holds bytes that are not its numbers")
+            raise FormError(f"{path}: holds bytes that are not its numbers")
         return columns
 
 
@@ -343,7 +342,3 @@ def _axis(content: list[Any]) -> Axis:
     if axis.group.max() >= max(1, len(axis.labels)):
         raise ValueError(f"the axis {axis.name!r} has groups without a label")
     return axis
-
-
-def _json(path: Path) -> dict[str, Any]:
-    return read_json(path, str(path))

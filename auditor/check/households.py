@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from auditor.check.published import PublicRelease
 from auditor.check.relations import check_within
+from auditor.check.tables import check_table
 from auditor.reading.cells import Cells, JoinedGroup
-from auditor.reading.counts import Counts, LevelFile, cell_numbers, compare, read_counts
-from auditor.reading.files import Files, value_text, whole_numbers
-from auditor.reading.findings import Check, surplus
+from auditor.reading.counts import Counts, LevelFile, cell_numbers, compare
+from auditor.reading.files import Files, whole_numbers
+from auditor.reading.findings import Check
 from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, zeros
@@ -59,11 +60,12 @@ class Homes:
 
     def name(self, home: int) -> str:
         """Number and leaf, as sentences show them."""
-        return f"household {home + 1:,} in {_leaf_name(self.level, int(self.leaves[home]))}"
+        return f"household {home + 1:,} in {_leaf_names(self.level, self.leaves)(home)}"
 
 
-def _leaf_name(level: Level, leaf: int) -> str:
-    return level.label(leaf) if leaf >= 0 else f"no known {level.name}"
+def _leaf_names(level: Level, leaves: IntArray) -> Callable[[int], str]:
+    """From a row to the leaf that it is in, as sentences show it."""
+    return lambda row: level.label(leaves[row]) if leaves[row] >= 0 else f"no known {level.name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,44 +163,17 @@ def _read_members(
         numbers, whole = whole_numbers(part.column(column), column, file.name)
         stated = part.column(column).is_valid().to_numpy(zero_copy_only=False)
         known = whole & (numbers >= 1) & (numbers <= len(homes.leaves))
-        home = np.where(known, numbers - 1, 0)
-        elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
+        home = np.where(known, numbers - 1, -1)
+        there = np.append(homes.leaves, -1)[home]
         usable = cells >= 0
-        place = _Residence(file.first_row, part.column(column), level, leaves)
-        exists.add(stated & ~known, place.saying("there is no such household"))
-        near.add(elsewhere, place.moved(homes))
-        outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
-        without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
+        said = partial(file.saying, "in ", _leaf_names(level, leaves), ", household ", part.column(column), ": ")
+        exists.add(stated & ~known, said("there is no such household"))
+        elsewhere = said(f"the household is in another {level.name}, ", _leaf_names(level, there))
+        near.add(known & (leaves != there), elsewhere)
+        outside.add(known & usable & ~lives[cells], said("no join says that such persons live in households"))
+        without.add(~stated & usable & must[cells], said("by the joins such persons live in a household"))
         parts.append(np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True))
     return Counts.of_parts(persons.cells.size, parts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Residence:
-    """Rows of a part of the persons' file, the numbers in them, and the leaf of each."""
-
-    first_row: int
-    numbers: pa.ChunkedArray
-    level: Level
-    leaves: IntArray
-
-    def saying(self, what: str) -> Callable[[int], str]:
-        """From a row of the part to a sentence about it."""
-
-        def sentence(row: int) -> str:
-            number, leaf = value_text(self.numbers, row), _leaf_name(self.level, int(self.leaves[row]))
-            return f"row {self.first_row + row:,} in {leaf}, household {number}: {what}"
-
-        return sentence
-
-    def moved(self, homes: Homes) -> Callable[[int], str]:
-        """The same of a person whose household is in another leaf."""
-
-        def sentence(row: int) -> str:
-            leaf = _leaf_name(self.level, int(homes.leaves[self.numbers[row].as_py() - 1]))
-            return self.saying(f"the household is in another {self.level.name}, {leaf}")(row)
-
-        return sentence
 
 
 def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Counts) -> None:
@@ -219,12 +194,12 @@ def recounted(table: Crossed, housed: Housed) -> Counts:
     known = cells >= 0
     answer = table.persons.of_cell[housed.members.columns] * table.households.size
     answer = answer + table.households.of_cell[np.maximum(cells, 0)]
-    keys = housed.homes.leaves[housed.members.geounits] * len(table.labels) + answer
-    return Counts.summed(len(table.labels), keys[known], housed.members.counts[known])
+    keys = housed.homes.leaves[housed.members.geounits] * table.query.size + answer
+    return Counts.summed(table.query.size, keys[known], housed.members.counts[known])
 
 
 def check_household_table(published: PublicRelease, table: Crossed, housed: Housed | None) -> None:
-    """Check a table at all its levels.
+    """Check a table at all its levels; more persons of an answer than there are is reported.
 
     Args:
         published: the release.
@@ -234,41 +209,19 @@ def check_household_table(published: PublicRelease, table: Crossed, housed: Hous
     Raises:
         FormError: a file is missing or damaged.
     """
+    files, of_persons = published.files, np.arange(table.query.size) // table.households.size
     required = None if housed is None else recounted(table, housed)
     why = "the persons of such households in the microdata"
     for number, level in reversed(list(enumerate(published.levels))):
         if level.name in table.levels:
-            path = published.places.household_table(table.name, level.name)
-            found = _read(published.files, path, table, level, published.counts[""].get(level.name))
-            if required is not None:
-                check, label = published.files.check(path, f"counts that are not {why}"), table.labels.__getitem__
-                compare(check, why, level, label, found, required)
+            path = published.places.of("", "household_tables", table.name, level.name)
+            found = check_table(files, path, level, table.query, required, margins=False, why=why)
+            if (persons := published.counts[""].get(level.name)) is not None:
+                check = files.check(path, "numbers of persons that are more than there are")
+                here, there = found.mapped(of_persons, table.persons.size), persons.answers(table.persons)
+                why_most, label = "all persons of the histogram", table.persons.labels.__getitem__
+                compare(check, why_most, level, label, here, there, at_most=True)
             if housed is None:
                 required, why = found, f"the sum over level {level.name!r}"
         if required is not None and number:
             required = required.raised(level)
-
-
-def _read(files: Files, path: Path, table: Crossed, level: Level, persons: Counts | None) -> Counts:
-    """The counts of a level's file; more persons of an answer than there are is reported."""
-    labels, theirs = table.labels, table.households.size
-    file = LevelFile(files, path, level, once=True)
-    own = None if persons is None else persons.answers(table.persons)
-    parts = []
-    for part, geounits in file.parts(labels):
-        columns = [read_counts(part.column(label), label, geounits, file) for label in labels]
-        counts = np.maximum(np.stack(columns, axis=1), 0)
-        if own is not None:
-            there, here = own.dense(geounits), counts.reshape(len(counts), -1, theirs).sum(axis=2)
-
-            def sentence(at: tuple[int, int], geounits=geounits, here=here, there=there) -> str:  # type: ignore[no-untyped-def]
-                return (
-                    f"{level.label(geounits[at[0]])}, {table.persons.labels[at[1]]!r}: "
-                    f"{surplus(int(here[at]), int(there[at]))} (all persons of the histogram)"
-                )
-
-            many = (geounits >= 0)[:, None] & (here > there)
-            file.check("numbers of persons that are more than there are").add(many, sentence)
-        places = geounits[:, None] * len(labels) + np.arange(len(labels))
-        parts.append((places[geounits >= 0].ravel(), counts[geounits >= 0].ravel()))
-    return Counts.of_parts(len(labels), parts)

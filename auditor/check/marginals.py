@@ -10,7 +10,6 @@ have its attributes, and a number that is exact in one is so in the others, as f
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.published import PublicRelease
-from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
+from auditor.reading.counts import LevelFile, compare
 from auditor.reading.files import numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicUniverse
@@ -26,11 +25,11 @@ from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, zeros
 
 #: Behind the name of an amount: the column of numbers drawn inside its bins. What its hashes are of, first.
-_DRAWN, _USE = "_drawn", 0x6D617264
+DRAWN, _USE = "_drawn", 0x6D617264
 
 
 def check_marginals(published: PublicRelease) -> None:
-    """Compare the universes with each other in every area, and with the microdata; nothing of another release."""
+    """Compare the universes with each other in every area, and drawn numbers; nothing of another release."""
     spec, files, counts = published.spec, published.files, published.counts
     if spec.marginals is None:
         return
@@ -47,11 +46,9 @@ def check_marginals(published: PublicRelease) -> None:
         for level in published.levels:
             if level.name in counts[one.name] and level.name in counts[other.name]:
                 _compare(published, (one, other), level)
-    if spec.microdata:
-        _check_records(published)
-        if spec.amounts:
-            with files.findings.noting_errors():
-                _check_drawn(published)
+    if spec.microdata and spec.amounts:
+        with files.findings.noting_errors():
+            _check_drawn(published)
 
 
 def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
@@ -104,33 +101,6 @@ def _compare(published: PublicRelease, pair: tuple[PublicUniverse, PublicUnivers
     compare(check, why, level, label, sums[1], sums[0])
 
 
-def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, leaves: Level) -> str:
-    cell, area = int(found.columns[row]), leaves.codes[int(found.geounits[row])]
-    return (
-        f"{area}, {universe.cells.label(cell)!r}: {int(found.counts[row]):,} records, and the structural zeros of "
-        f"{universe.title} leave none"
-    )
-
-
-def _check_records(published: PublicRelease) -> None:
-    """The whole records, which stand with the release's own universe, have the histogram of every universe."""
-    spec, files, leaves = published.spec, published.files, published.levels[-1]
-    path = published.places.universe("").microdata
-    for universe in spec.universes:
-        others = [name for name in spec.marginals or () if name not in universe.cells.names]
-        others += [name + _DRAWN for name in spec.amounts]
-        with files.findings.noting_errors():
-            found = read_microdata(files, path, leaves, universe.cells, published.records(universe), others)
-            files.check(path, "records that cannot be").add(
-                universe.impossible[found.columns],
-                partial(_impossible_records, universe=universe, found=found, leaves=leaves),
-            )
-            if (released := published.counts[universe.name].get(leaves.name)) is not None:
-                kind = f"cells with another number of records than the histogram of {universe.title} has"
-                why = f"the count in {files.name(published.histogram(universe, leaves))}"
-                compare(files.check(path, kind), why, leaves, universe.cells.label, found, released)
-
-
 def _check_drawn(published: PublicRelease) -> None:
     """Each number drawn for a record is inside the bin of its amount, and the one that the public seed draws.
 
@@ -138,27 +108,27 @@ def _check_drawn(published: PublicRelease) -> None:
     the amount among all attributes, that of the leaf on the spine, and that of the record among those of its leaf.
     """
     spec, files, leaves = published.spec, published.files, published.levels[-1]
-    path = published.places.universe("").microdata
+    path = published.places.of("", "microdata")
     most = max((n for n in map(published.records, spec.universes) if n is not None), default=None)
     file = LevelFile(files.again(), path, leaves, once=False, most=most)
     outside = files.check(path, "numbers outside of their bins")
     other = files.check(path, "numbers that the public seed does not draw")
     earlier = zeros(len(leaves.codes))
-    names = [*(spec.marginals or ()), *(name + _DRAWN for name in spec.amounts)]
+    names = [*(spec.marginals or ()), *(name + DRAWN for name in spec.amounts)]
     for part, geounits in file.parts(names):
         place, earlier = _places(geounits, earlier)
         for name, bins in spec.amounts.items():
             labels = pa.array([f"{first}..{last}" for first, last in bins])
             codes = numbers_of(part, name, labels, file.name)
-            stated, whole = whole_numbers(part.column(name + _DRAWN), name + _DRAWN, file.name)
+            stated, whole = whole_numbers(part.column(name + DRAWN), name + DRAWN, file.name)
             first, last = (np.array(ends, dtype=np.int64)[codes] for ends in zip(*bins, strict=True))
             known = (codes >= 0) & (geounits >= 0)
             inside = whole & (stated >= first) & (stated <= last)
             hashes = _hash(spec.seed, _USE, (spec.marginals or ()).index(name), geounits, place)
             drawn = first + (hashes % (last - first + 1).astype(np.uint64)).astype(np.int64)
 
-            columns = part.column(name + _DRAWN), part.column(name)
-            said = file.saying("has ", columns[0], f" as {name + _DRAWN!r}, and ", columns[1], f" as {name!r}")
+            columns = part.column(name + DRAWN), part.column(name)
+            said = file.saying("has ", columns[0], f" as {name + DRAWN!r}, and ", columns[1], f" as {name!r}")
 
             def seeded(row: int, said: Callable[[int], str] = said, drawn: IntArray = drawn) -> str:
                 return f"{said(row)}, in which the public seed draws {drawn[row]}"

@@ -10,6 +10,7 @@ from auditor.reading.counts import Counts
 from auditor.reading.files import Files, Places
 from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import Stated
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class PublicRelease:
     Attributes:
         files: reads it, and takes what is wrong.
         places: of its files.
+        manifest: what it states of itself.
         spec: what it is to be.
         levels: of its spine, top first, with names.
         counts: universe -> level -> histogram, of those that can be read.
@@ -26,6 +28,7 @@ class PublicRelease:
 
     files: Files
     places: Places
+    manifest: Stated
     spec: PublicSpec
     levels: tuple[Level, ...]
     counts: Mapping[str, dict[str, Counts]]
@@ -40,7 +43,7 @@ class PublicRelease:
 
     def histogram(self, universe: PublicUniverse, level: Level) -> Path:
         """The file of the histogram of a level."""
-        return self.places.universe(universe.name).histogram(level.name)
+        return self.places.of(universe.name, "histograms", level.name)
 
     def records(self, universe: PublicUniverse) -> int | None:
         """How many records the histogram of the leaves has; None where it cannot be read."""

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.reading.cells import JoinedGroup, Query, together
-from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
+from auditor.reading.counts import INTERVAL, ZEROS, LevelFile, read_table, real_numbers
 from auditor.reading.files import Files, value_text
-from auditor.reading.findings import FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
 from auditor.reading.values import BoolArray, FloatArray, IntArray
@@ -24,8 +23,6 @@ from auditor.reading.values import BoolArray, FloatArray, IntArray
 #: How far a number may be from what follows from the tables, and an end from solving its equation, relative to them.
 _NEAR = 1e-12
 _TOLERANCE = 1e-9
-#: What is added to a label for the columns of its interval.
-INTERVAL = tuple(f":{end}" for end in ENDS)
 
 #: A published table, its query, and the number of the answer that is meant.
 Number = tuple[str, Query, int]
@@ -87,30 +84,17 @@ def table_columns(
     Raises:
         FormError: it is missing or damaged.
     """
-    ends = INTERVAL if margins else ()
-    if is_long(answers):
-        long = read_long(files.again(), path, level, answers, margins=margins)
-        numbers = map(answers.labels.index, labels)
-        return [
-            {"": long.column(COUNT, number), **{end: long.column(end[1:], number) for end in ends}}
-            for number in numbers
-        ]
-    file = LevelFile(files.again(), path, level, once=True)
-    out = [{end: np.full(len(level.codes), np.nan) for end in ("", *ends)} for _ in labels]
-    for rows, geounits in file.parts([label + end for label in answers.labels for end in ("", *ends)]):
-        known = geounits >= 0
-        for label, columns in zip(labels, out, strict=True):
-            for end, column in columns.items():
-                column[geounits[known]] = _column(rows, label + end, file)[known]
-    return out
-
-
-def _column(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
-    """A column of numbers, NaN for what is missing; FormError where it holds something else."""
-    column = rows.column(name)
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise FormError(f"{file.name}: column {name!r} holds {column.type}; real numbers are required")
-    return np.array(column.to_numpy(), dtype=np.float64)
+    ends = ("", *(INTERVAL if margins else ()))
+    n, numbers_of = len(level.codes), map(answers.labels.index, labels)
+    out = {number: {end: np.full(n, np.nan) for end in ends} for number in numbers_of}
+    for numbers in read_table(files.again(), path, level, answers, margins=margins):
+        columns = [real_numbers(column, name, numbers.file) for name, column in numbers.columns.items()]
+        for answer in sorted({*np.unique(numbers.answers).tolist()} & {ZEROS, *out}):
+            own = (numbers.answers == answer) & (numbers.geounits >= 0)
+            for number in out if answer == ZEROS else [answer]:
+                for column, values in zip(out[number].values(), columns, strict=True):
+                    column[numbers.geounits[own]] = values[own]
+    return list(out.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +143,7 @@ def check_ratios(files: Files, path: Path, level: Level, ratios: Sequence[Ratio]
 
 def _stated(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
     """A column in which what is not known is missing; infinite where it is a NaN instead."""
-    found, stated = _column(rows, name, file), rows.column(name).is_valid().to_numpy()
+    found, stated = real_numbers(rows.column(name), name, file), rows.column(name).is_valid().to_numpy()
     return np.where(np.isnan(found) & stated, np.inf, found)
 
 

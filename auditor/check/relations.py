@@ -6,22 +6,22 @@ clip, with y the released records whose amounts are summed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from auditor.check.published import PublicRelease
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
-from auditor.reading.counts import Counts, LevelFile, impossible_sums, read_counts
-from auditor.reading.files import LARGEST, Files
+from auditor.reading.counts import Counts, LevelFile, impossible_sums, lists_of, place, read_counts
+from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
 from auditor.reading.spine import Level
-from auditor.reading.values import BoolArray, IntArray
+from auditor.reading.values import BoolArray, IntArray, zeros
 
 #: A number's place, in words; and what follows from what is allowed there.
 Words = Callable[[int], str]
@@ -58,16 +58,22 @@ def check_within(
     check.add(np.asarray((found < least) | ((found > most) & ~free), dtype=np.bool_), sentence)
 
 
-def check_group(check: Check, group: JoinedGroup, level: Level, persons: Counts, households: Counts, name: str) -> None:
-    """Report the geounits of a level in which the persons of a group are too few or too many for its households.
+def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:
+    """Report where the persons of a group are too few or too many for the households of a companion, at every level."""
+    persons = published.universe("")
+    for level in published.levels:
+        own, theirs = (published.counts[of.name].get(level.name) for of in (persons, companion))
+        if own is not None and theirs is not None:
+            path, by = (published.histogram(of, level) for of in (persons, companion))
+            for group in groups:
+                check = published.files.check(path, f"counts that break the join {group.join!r}")
+                _check_group(check, group, level, own, theirs, published.files.name(by))
 
-    Args:
-        check: takes them.
-        group: of persons.
-        level: whose counts these are.
-        persons, households: histograms of the level, as counts of cells.
-        name: of the file of households.
-    """
+
+def _check_group(
+    check: Check, group: JoinedGroup, level: Level, persons: Counts, households: Counts, name: str
+) -> None:
+    """The same of a group at a level, given its counts of cells and the name of the file of households."""
     n = len(level.codes)
     check_within(
         check,
@@ -91,80 +97,71 @@ def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
     return out
 
 
-def check_clip(
-    check: Check, universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: IntArray
-) -> None:
+def check_clip(published: PublicRelease, universe: PublicUniverse, level: Level, cells: IntArray) -> None:
     """Report the places of a level in which so many records cannot have the sum of their amounts.
 
     Args:
-        check: takes them.
+        published: the release.
         universe: the companion of the amount.
-        level: whose counts these are.
-        records, sums: histograms of the release and of the companion.
+        level: whose counts are compared.
         cells: of the companion, in which each cell of the release is.
     """
-    assert universe.amount is not None
+    records, sums = (published.counts[name].get(level.name) for name in ("", universe.name))
+    if universe.amount is None or records is None or sums is None:
+        return
     keys, n, found, least, most = impossible_sums(records, sums, cells, universe.amount)
-    width = universe.cells.size
+    file = f"companion {universe.name!r} at level {level.name!r}"
     check_within(
-        check,
+        published.files.findings.check(file, "sums that so many records cannot have"),
         found,
         least,
         most,
-        lambda at: f"{level.label(keys[at] // width)}, {universe.cells.label(int(keys[at] % width))!r}",
+        lambda at: place(level, universe.cells.size, universe.cells.label, keys[at]),
         f"the ends of {universe.amount.column!r}",
         by=lambda at: f" units for {n[at]:,} records",
     )
 
 
-def check_relation(files: Files, path: Path, level: Level, relation: Relation, cells: Counts, histogram: Path) -> None:
-    """Check the cells of a level, of the file `histogram`, against the numbers of a file.
+def check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
+    """Check the histogram of a level against the numbers of a file: exact answers, or facilities.
 
     Raises:
         FormError: the file of these numbers is missing or damaged.
     """
-    answers, columns, released = relation.answers, list(relation.columns), cells.answers(relation.answers)
+    files, level, answers = published.files, published.level(relation.level), relation.answers
+    files.seen.add(path)
+    if (cells := published.counts[universe.name].get(level.name)) is None:
+        return
+    columns, released = list(relation.columns), cells.answers(answers)
     file = LevelFile(files, path, level, once=True, values=1 if columns else answers.size)
-    broken = files.check(histogram, f"counts that break {relation.name}")
+    keys, numbers = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts(columns or ["value", "variance"]):
         read = map(part.column, columns) if columns else _answer_columns(part.column("value"), answers, file)
         for label, column in zip(columns or answers.labels, read, strict=True):
-            numbers = read_counts(column, label, geounits, file)
-            known = (geounits >= 0) & (numbers >= 0)
-            _check_answer(broken, relation, file, label, geounits[known], numbers[known], released)
-
-
-def _check_answer(
-    broken: Check,
-    relation: Relation,
-    file: LevelFile,
-    label: str,
-    geounits: IntArray,
-    y: NDArray[Any],
-    released: Counts,
-) -> None:
-    """Released numbers of the answer `label` against those of the file, of some geounits."""
+            found = read_counts(column, label, geounits, file)
+            known = (geounits >= 0) & (found >= 0)
+            keys.append(geounits[known] * answers.size + answers.labels.index(label))
+            numbers.append(found[known])
+    at_keys, y = np.concatenate(keys), np.concatenate(numbers)
     if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
         y = y.astype(object)
-    x = released.at(geounits * released.width + relation.answers.labels.index(label))
     check_within(
-        broken, x, y * relation.lower, y * relation.upper,
-        lambda at: f"{file.level.label(geounits[at])}, {label!r}",
+        files.check(published.histogram(universe, level), f"counts that break {relation.name}"),
+        released.at(at_keys),
+        y * relation.lower,
+        y * relation.upper,
+        lambda at: place(level, answers.size, answers.labels.__getitem__, at_keys[at]),
         f"{relation.name}, {file.name}",
         lambda at: f" by {y[at]:,} there",
-    )  # fmt: skip
+    )
 
 
 def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:
     """The column of lists as one array an answer, each `(n_rows,)`."""
-    if not pa.types.is_list(column.type):
-        raise FormError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
-    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
-    if (lengths != answers.size).any():
-        row = int(np.flatnonzero(lengths != answers.size)[0])
+    lengths, numbers = lists_of(column, "value", file.name)
+    if (wrong := np.flatnonzero(lengths != answers.size)).size:
         raise FormError(
-            f"{file.name}: row {file.first_row + row:,} has {max(lengths[row], 0):,} answers; the query "
+            f"{file.name}: row {file.first_row + wrong[0]:,} has {lengths[wrong[0]]:,} answers; the query "
             f"{answers.name!r} has {answers.size:,}"
         )
-    flat = pc.list_flatten(column).combine_chunks()
-    return [flat.take(pa.array(np.arange(index, len(flat), answers.size))) for index in range(answers.size)]
+    return list(map(pa.array, numbers.reshape(-1, answers.size).T))

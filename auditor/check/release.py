@@ -14,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
-from auditor.check.marginals import check_marginals
+from auditor.check.marginals import DRAWN, check_marginals
 from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
-from auditor.check.relations import check_clip, check_group, check_relation
+from auditor.check.relations import check_clip, check_join, check_relation
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
 from auditor.reading.cells import JoinedGroup, Query, joined_groups
-from auditor.reading.counts import LevelFile, compare, read_due, read_histogram, read_microdata
+from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
-from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
+from auditor.reading.spec import PublicUniverse, Relation, public_spec, read_json
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
 
@@ -61,10 +61,14 @@ def examine(root: Path) -> Findings:
     files = Files(run.public)
     findings = files.findings
     with findings.noting_errors():
-        spec = read_public_spec(run.manifest)
+        manifest = read_json(run.manifest, "public/manifest.json")
+        with understood("public/manifest.json: its spec"):
+            spec = public_spec(manifest["spec"])
         levels = read_levels(files, run.spine, spec.levels, spec.prefixes)
         levels = tuple(_named(files, run, level, spec.names.get(level.name, ())) for level in levels)
-        published = PublicRelease(files, run, spec, levels, {universe.name: {} for universe in spec.universes})
+        published = PublicRelease(
+            files, run, manifest, spec, levels, {universe.name: {} for universe in spec.universes}
+        )
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
@@ -81,12 +85,12 @@ def examine(root: Path) -> Findings:
         _check_shares(published)
         with findings.noting_errors():
             drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
-            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels, run):
+            for sentence in draw_problems(manifest, levels):
                 drawn.fail(sentence)
-        check_update(files, run, levels)
+        check_update(published)
         _check_unknown(published)
         with understood("public/manifest.json: its files"):
-            findings.changed += files.changed(dict(read_json(run.manifest, "public/manifest.json")["files"]))
+            findings.changed += files.changed(dict(manifest["files"]))
     return findings
 
 
@@ -105,7 +109,7 @@ def _named(files: Files, run: Places, level: Level, languages: Sequence[str]) ->
     columns = [f"name:{language}" if language else "name" for language in languages]
     first = [""] * len(level.codes)
     with files.findings.noting_errors():
-        file = LevelFile(files, run.names(level.name), level, once=True)
+        file = LevelFile(files, run.of("", "names", level.name), level, once=True)
         for rows, geounits in file.parts(columns) if columns else ():
             texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
             for column, own in zip(columns, texts, strict=True):
@@ -130,37 +134,49 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
             check = files.check(path, f"cells that are not the sum over level {below.name!r}")
             why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
             compare(check, why, above, universe.cells.label, counts[above.name], sums)
-    # Whole records of several universes are compared with all of them.
-    if published.spec.microdata and universe.amount is None and published.spec.marginals is None:
+    if published.spec.microdata and universe.amount is None:
         with files.findings.noting_errors():
             _check_microdata(published, universe)
     for table, answers, names in universe.tables:
         for level in published.levels:
             if level.name in names:
                 _check_table(published, universe, table, answers, level)
-    folder = published.places.universe(universe.name)
-    for name, answers in universe.invariants:
-        relation = Relation(f"the invariant {answers.name!r}", name, answers)
-        _check_relation(published, universe, relation, folder.answers("invariants", name, answers.name))
+    places = published.places
+    relations = [
+        (Relation(f"the invariant {own.name!r}", at, own), places.answers(universe.name, "invariants", at, own.name))
+        for at, own in universe.invariants
+    ]
     for number, bound in enumerate(universe.bounds):
-        _check_relation(published, universe, bound, folder.constraint(number))
+        relations.append((bound, places.of(universe.name, "constraints", f"bound-{number + 1}")))
+    for relation, path in relations:
+        with files.findings.noting_errors():
+            check_relation(published, universe, relation, path)
     for name, answers in universe.positive:
         with files.findings.noting_errors():
             _check_positive(published, universe, name, answers)
 
 
 def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
-    """The microdata of a universe."""
-    path = published.places.universe(universe.name).microdata
-    columns = key_columns(universe.name, published.spec.joined)
-    return RecordFile(path, universe.cells, columns, published.records(universe))
+    """The microdata of a universe; of marginals whole records, which stand with the release's own universe."""
+    name, columns = universe.name, key_columns(universe.name, published.spec.joined)
+    if (whole := published.spec.marginals) is not None:
+        name, columns = "", tuple(name for name in whole if name not in universe.cells.names)
+        columns += tuple(amount + DRAWN for amount in published.spec.amounts)
+    return RecordFile(published.places.of(name, "microdata"), universe.cells, columns, published.records(universe))
 
 
 def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None:
     files, leaves, own = published.files, published.levels[-1], _records(published, universe)
     records = read_microdata(files, own.path, leaves, own.cells, own.most, own.columns)
+    files.check(own.path, "records that cannot be").add(
+        universe.impossible[records.columns],
+        lambda at: (
+            f"{place(leaves, own.cells.size, own.cells.label, records.keys[at])}: {records.counts[at]:,} records, and "
+            f"the structural zeros of {universe.title} leave none"
+        ),
+    )
     if (released := published.counts[universe.name].get(leaves.name)) is not None:
-        check = files.check(own.path, "cells with another number of records than the histogram has")
+        check = files.check(own.path, f"cells with another number of records than {universe.title} has")
         why = f"the count in {files.name(published.histogram(universe, leaves))}"
         compare(check, why, leaves, own.cells.label, records, released)
 
@@ -168,29 +184,19 @@ def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None
 def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
     """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
     files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
-    folder = published.places.universe(universe.name)
-    path = folder.table(table, level.name)
+    path = published.places.of(universe.name, "tables", table, level.name)
     with files.findings.noting_errors():
         required = None if cells is None else cells.answers(answers)
         check_table(files, path, level, answers, required, margins=margins, least=universe.least)
     if (term := dict(universe.cumulated).get(table)) is not None:
         with files.findings.noting_errors():
-            paths = folder.table(table, level.name, "cumulative"), path
+            paths = published.places.of(universe.name, "cumulative", table, level.name), path
             check_cumulative(files, paths, level, answers, term, cells, margins=margins)
-
-
-def _check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
-    """Check the histogram against exact answers, or facilities."""
-    published.files.seen.add(path)
-    level = published.level(relation.level)
-    with published.files.findings.noting_errors():
-        if (cells := published.counts[universe.name].get(level.name)) is not None:
-            check_relation(published.files, path, level, relation, cells, published.histogram(universe, level))
 
 
 def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
     """Compare which answers of a level were drawn with the published histogram of the level above."""
-    level, path = published.level(name), published.places.universe(universe.name).answers("positive", name, query.name)
+    level, path = published.level(name), published.places.answers(universe.name, "positive", name, query.name)
     published.files.seen.add(path)
     above = published.levels[published.levels.index(level) - 1].name
     if (released := published.counts[universe.name].get(above)) is None:
@@ -203,19 +209,12 @@ def _check_positive(published: PublicRelease, universe: PublicUniverse, name: st
 
 def _check_joins(published: PublicRelease, companion: str) -> None:
     """Compare persons with households in every geounit of every level; and the average sizes of households."""
-    spec, files = published.spec, published.files
     if companion not in published.counts:
         raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
     persons, households = (published.universe(name) for name in ("", companion))
-    joins = [join for join in spec.joins if join["companion"] == companion]
+    joins = [join for join in published.spec.joins if join["companion"] == companion]
     groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
-    for level in published.levels:
-        own, theirs = (published.counts[name].get(level.name) for name in ("", companion))
-        if own is not None and theirs is not None:
-            path, name = published.histogram(persons, level), files.name(published.histogram(households, level))
-            for group in (group for some in groups for group in some):
-                check = files.check(path, f"counts that break the join {group.join!r}")
-                check_group(check, group, level, own, theirs, name)
+    check_join(published, households, [group for some in groups for group in some])
     if not any(join["others"] for join in joins):
         _check_sizes(published, persons, households, groups)
 
@@ -230,7 +229,7 @@ def _check_sizes(
         own = number_of(persons, size.persons, level.name)
         theirs = number_of(homes, np.ones(homes.cells.size, dtype=np.bool_), level.name)
         if own is not None and theirs is not None:
-            path = published.places.household_sizes(homes.name, level.name)
+            path = published.places.of("", "household_sizes", homes.name, level.name)
             published.files.seen.add(path)
             above, below = (
                 _columns(published, of, table, answers, level, [answers.labels[answer]])[0]
@@ -244,7 +243,7 @@ def _columns(
     published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
 ) -> list[dict[str, FloatArray]]:
     """Columns of a table of a level, see `table_columns`."""
-    path = published.places.universe(universe.name).table(table, level.name)
+    path = published.places.of(universe.name, "tables", table, level.name)
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
@@ -254,11 +253,7 @@ def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
     assert amount is not None
     cells = main.cells.cells_of(universe.cells)
     for level in published.levels:
-        records, found = (published.counts[name].get(level.name) for name in ("", universe.name))
-        if records is not None and found is not None:
-            place = f"companion {universe.name!r} at level {level.name!r}"
-            check = files.findings.check(place, "sums that so many records cannot have")
-            check_clip(check, universe, level, records, found, cells)
+        check_clip(published, universe, level, cells)
         for table, answers, names in universe.tables:
             if level.name not in names:
                 continue
@@ -273,7 +268,7 @@ def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
                     Ratio((f"{label}:sum", f"{label}:count", f"{label}:mean"), above, below, limits, unit)
                     for label, above, below in zip(answers.labels, sums, counts, strict=True)
                 ]
-                path = published.places.means(universe.name, table, level.name)
+                path = published.places.of("", "amounts", universe.name, table, level.name)
                 check_ratios(files, path, level, ratios, sums=True)
 
 
@@ -296,7 +291,7 @@ def _check_households(published: PublicRelease) -> None:
             housed[companion] = check_households(files, published.levels[-1], own, theirs, column, limits)
     for table in spec.household_tables:
         with files.findings.noting_errors():
-            files.seen |= {published.places.household_table(table.name, level) for level in table.levels}
+            files.seen |= {published.places.of("", "household_tables", table.name, level) for level in table.levels}
             if table.companion in housed or not spec.microdata:
                 check_household_table(published, table, housed.get(table.companion))
 
@@ -305,7 +300,7 @@ def _check_shares(published: PublicRelease) -> None:
     """Check the file of each share that the spec uses: numbers from 0."""
     files = published.files
     for share, (level, n_columns) in published.spec.shares.items():
-        path = published.places.universe("").shares(share)
+        path = published.places.of("", "shares", share)
         files.seen.add(path)
         with files.findings.noting_errors():
             file = LevelFile(files, path, published.level(level), once=True)
@@ -324,7 +319,7 @@ def _check_shares(published: PublicRelease) -> None:
 def _check_unknown(published: PublicRelease) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
     run, files = published.places, published.files
-    free = [run.universe(universe.name).folder / kind for universe in published.spec.universes for kind in _UNCHECKED]
+    free = [run.folder(universe.name) / kind for universe in published.spec.universes for kind in _UNCHECKED]
     check = files.findings.check("public", "files that the spec does not give")
     for path in sorted(run.public.rglob("*.parquet")):
         if path not in files.seen and not any(folder in path.parents for folder in free):

@@ -8,7 +8,7 @@ which `verify` repeats and this program does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,15 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.check.ratios import INTERVAL, table_columns
+from auditor.check.ratios import table_columns
 from auditor.reading.cells import Query
-from auditor.reading.counts import COUNT, ENDS, ZEROS, Counts, LevelFile, is_long, read_long
+from auditor.reading.counts import COUNT, ENDS, INTERVAL, ZEROS, Counts, Numbers, is_long, place, read_table
 from auditor.reading.files import Files, value_text, whole_numbers
 from auditor.reading.findings import surplus
 from auditor.reading.spine import Level
 from auditor.reading.values import BoolArray, IntArray
-
-_WHY, _OTHER = "the sum over the histogram's cells", "counts that are not the histogram's"
 
 
 def check_table(
@@ -36,8 +34,9 @@ def check_table(
     *,
     margins: bool,
     least: int = 0,
-) -> None:
-    """Compare a table with the answers `required` by the histogram of its level; None where that cannot be read.
+    why: str = "the sum over the histogram's cells",
+) -> Counts:
+    """Compare a table with the answers `required` of its level; None where these are not known. Returns what it holds.
 
     Args:
         files: reads it.
@@ -47,94 +46,68 @@ def check_table(
         required: what it has to hold.
         margins: whether there are intervals.
         least: what no number is below; less than 0 for sums of amounts that may be.
+        why: what the required numbers are.
 
     Raises:
         FormError: the file is missing or damaged.
     """
-    if not is_long(answers):
-        file = LevelFile(files, path, level, once=True)
-        suffixes = ("", *INTERVAL) if margins else ("",)
-        for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
-            expected = None if required is None else required.dense(geounits)
-            for index, label in enumerate(answers.labels):
-
-                def place(row: int, label: str = label, geounits: IntArray = geounits) -> str:
-                    return f"{file.place(geounits, row)}, {label!r}"
-
-                columns = [part.column(label + suffix) for suffix in suffixes]
-                due = None if expected is None else expected[:, index]
-                _check_numbers(file, columns, due, geounits >= 0, place, least)
-        return
-    table, size = read_long(files, path, level, answers, margins=margins), answers.size
-    zeros = table.answers == ZEROS
-
-    def where(row: int) -> str:
-        answer = "its zeros" if zeros[row] else repr(answers.labels[table.answers[row]])
-        return f"{level.label(table.geounits[row])}, {answer}"
-
-    keys = table.geounits * size + table.answers
-    expected = None if required is None else np.where(zeros, 0, required.at(keys))
-    columns = [table.rows.column(name) for name in (COUNT, *(ENDS if margins else ()))]
-    _check_numbers(table.file, columns, expected, ~zeros, where, least, zeros)
-    if required is not None:
+    parts = []
+    for numbers in read_table(files, path, level, answers, margins=margins):
+        keys, known = numbers.geounits * answers.size + numbers.answers, numbers.geounits >= 0
+        due = None if required is None else np.where(numbers.answers == ZEROS, 0, required.at(keys))
+        counts = _check_numbers(numbers, due, least, why)
+        known &= numbers.answers != ZEROS
+        parts.append((keys[known], counts[known]))
+    found = Counts.of_parts(answers.size, parts)
+    if required is not None and is_long(answers):
         # What a row of zeros stands for is found by what else must have a row.
-        lacking = (required.counts != 0) & ~np.isin(required.keys, np.unique(keys[~zeros]))
-        table.file.check(_OTHER).add(
-            lacking,
+        numbers.file.check(f"counts that are not {why}").add(
+            (required.counts != 0) & ~np.isin(required.keys, found.keys),
             lambda at: (
-                f"{level.label(int(required.keys[at]) // size)}, {answers.labels[int(required.keys[at]) % size]!r}: "
-                f"{surplus(0, int(required.counts[at]))} ({_WHY})"
+                f"{place(level, answers.size, answers.labels.__getitem__, required.keys[at])}: "
+                f"{surplus(0, int(required.counts[at]))} ({why})"
             ),
         )
+    return found
 
 
-def _check_numbers(
-    file: LevelFile,
-    columns: Sequence[pa.ChunkedArray],
-    required: IntArray | None,
-    known: BoolArray,
-    place: Callable[[int], str],
-    least: int,
-    zeros: BoolArray | None = None,
-) -> None:
-    """Check that numbers are whole, those of the histogram, and inside their intervals.
+def _check_numbers(numbers: Numbers, required: IntArray | None, least: int, why: str) -> IntArray:
+    """Check that numbers are whole, the required ones, and inside their intervals; returns them, 0 for others.
 
     Args:
-        file: they are in.
-        columns: the numbers, and where there are intervals margins, low and high ends, `(n_rows,)` each.
-        required: the numbers that the histogram gives; None where it cannot be read.
-        known: which of them are of a geounit and an answer.
-        place: from a row to where it is, in words.
+        numbers: of a table.
+        required: `(n,)` what they are to be; None where that is not known.
         least: what no number is below.
-        zeros: which stand for zeros; None where none do.
+        why: what demands them.
     """
-    counts, whole = whole_numbers(columns[0], COUNT, file.name)
+    file, place, (column, *ends) = numbers.file, numbers.place, numbers.columns.values()
+    counts, whole = whole_numbers(column, COUNT, file.name)
     right = whole = whole & (counts >= least)
-    none = np.zeros(len(counts), dtype=np.bool_) if zeros is None else zeros
+    none = numbers.answers == ZEROS
     needed = f"whole numbers{' from 0' if least == 0 else ''}"
     file.check(f"counts that are not {needed}").add(
         ~whole | (none & (counts != 0)),
         lambda row: (
-            f"{place(row)}: found {value_text(columns[0], row)}, {'a zero is' if none[row] else f'{needed} are'} "
-            "required"
+            f"{place(row)}: found {value_text(column, row)}, {'a zero is' if none[row] else f'{needed} are'} required"
         ),
     )
     if required is not None:
         right = whole & (counts == required)
-        file.check(_OTHER).add(
-            known & whole & ~right,
-            lambda row: f"{place(row)}: {surplus(int(counts[row]), int(required[row]))} ({_WHY})",
+        file.check(f"counts that are not {why}").add(
+            (numbers.geounits >= 0) & ~none & whole & ~right,
+            lambda row: f"{place(row)}: {surplus(int(counts[row]), int(required[row]))} ({why})",
         )
-    if columns[1:]:
+    if ends:
         # Of a count that is wrong, the interval is not reported too.
         file.check("intervals that are not whole numbers around the count").add(
-            right & ~_around(columns[1:], counts, least, file.name),
+            right & ~_around(ends, counts, least, file.name),
             lambda row: (
-                f"{place(row)}, its interval: found {value_text(columns[2], row)} to {value_text(columns[3], row)} "
-                f"with margin of error {value_text(columns[1], row)} for the count {counts[row]}; whole numbers "
+                f"{place(row)}, its interval: found {value_text(ends[1], row)} to {value_text(ends[2], row)} "
+                f"with margin of error {value_text(ends[0], row)} for the count {counts[row]}; whole numbers "
                 "around the count (or NaN, unknown) are required"
             ),
         )
+    return np.where(whole, counts, 0)
 
 
 def _around(columns: Sequence[pa.ChunkedArray], counts: IntArray, least: int, name: str) -> BoolArray:

@@ -12,11 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from auditor.accounting import cost_of
+from auditor.check.published import PublicRelease
 from auditor.files import read_measured
-from auditor.reading.files import Files, Places, sha256
+from auditor.reading.files import Files, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
 from auditor.reading.spec import MOVED, read_json
-from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Folders of a universe with what is measured or known.
@@ -33,26 +34,26 @@ _DESCRIBING: Final = ("report.html", "datapackage.json", "changes.json")
 _FOLDERS: Final = ("report/", "replaced/")
 
 
-def check_update(files: Files, run: Places, levels: tuple[Level, ...]) -> None:
+def check_update(published: PublicRelease) -> None:
     """Check what a version replaces, its answers, and the budget of both together; nothing of a first release."""
+    files, manifest = published.files, published.manifest
     findings = files.findings
     with findings.noting_errors(), understood("public/manifest.json: its update"):
-        manifest = read_json(run.manifest, "public/manifest.json")
-        if (update := manifest["spec"].get("update")) is not None:
-            _check_replaced(files, manifest, str(update["replaces"]))
-            for answer in update["answers"]:
-                name = str(answer["name"])
-                folder = run.answer(name)
-                check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
-                if _sha256(folder / "answer.json") != answer["sha256"]:
-                    check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
-                    continue
-                stated = read_json(folder / "answer.json", f"public/answers/{name}/answer.json")
-                path = run.universe("").answers("measurements", str(answer["level"]), name)
-                _check_answer(files, folder, path, answer, stated, levels, check)
-                check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
-                _check_words(answer, stated, manifest["spec"], check)
-            _check_budget(manifest, update["answers"], findings.check("public/manifest.json", "budgets"))
+        if (update := manifest["spec"].get("update")) is None:
+            return
+        _check_replaced(files, manifest, str(update["replaces"]))
+        for answer in update["answers"]:
+            name = str(answer["name"])
+            folder = published.places.public / "answers" / file_name("answer", name)
+            check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
+            if _sha256(folder / "answer.json") != answer["sha256"]:
+                check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
+                continue
+            stated = read_json(folder / "answer.json", f"public/answers/{name}/answer.json")
+            _check_answer(published, folder, answer, stated, check)
+            check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
+            _check_words(answer, stated, manifest["spec"], check)
+        _check_budget(manifest, update["answers"], findings.check("public/manifest.json", "budgets"))
 
 
 def _sha256(path: Path) -> str:
@@ -133,16 +134,8 @@ def _is_taken_over(name: str) -> bool:
     return name == "spine.parquet" or any(kind in _KINDS for kind in (folders[0], *folders[2:3]))
 
 
-def _check_answer(
-    files: Files,
-    folder: Path,
-    path: Path,
-    answer: Stated,
-    stated: Stated,
-    levels: tuple[Level, ...],
-    check: Check,
-) -> None:
-    """The measurement at `path` has each of the numbers of the answer in a folder in its place."""
+def _check_answer(published: PublicRelease, folder: Path, answer: Stated, stated: Stated, check: Check) -> None:
+    """Its measurement has each of the numbers of the answer in a folder in its place."""
     name = str(answer["name"])
     if _sha256(folder / "measurements.csv") != stated["files"]["measurements.csv"]:
         check.fail(f"public/answers/{name}/measurements.csv was changed")
@@ -150,20 +143,22 @@ def _check_answer(
     (part,) = stated["parts"]
     if (part["mechanism"], exact(part["scale"])) != (answer["mechanism"], exact(answer["scale"])):
         check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
-    level = next((one for one in levels if one.name == answer["level"]), None)
+    level = next((one for one in published.levels if one.name == answer["level"]), None)
     if level is None:
         check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
-    files.seen.add(path)
+    path = published.places.answers("", "measurements", level.name, name)
+    published.files.seen.add(path)
     codes, numbers = read_measured(path)
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
     if wanted is None:
         check.fail(f"public/answers/{name}: the spec tells other terms apart")
     elif numbers.shape != wanted.shape or sorted(codes) != sorted(level.texts):
-        check.fail(f"{files.name(path)} has other numbers than the answer")
+        check.fail(f"{published.files.name(path)} has other numbers than the answer")
     else:
-        check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
+        said = published.files.name(path)
+        check.add(numbers != wanted, lambda at: f"{said}: {codes[at[0]]!r} has not the answer's number")
 
 
 def _numbers(path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Stated) -> IntArray | None:
@@ -215,8 +210,9 @@ def _cost(spec: Stated, answer: Stated) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale = MOVED[privacy["neighbours"]], exact(answer["scale"])
-    return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
+    moved, scale, zcdp = MOVED[privacy["neighbours"]], exact(answer["scale"]), privacy["framework"] == "zcdp"
+    mechanism = "discrete_gaussian" if zcdp else "discrete_laplace"
+    return cost_of((mechanism, scale, moved), zcdp=zcdp) * (records**2 if zcdp else records)
 
 
 def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None:

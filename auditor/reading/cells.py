@@ -128,9 +128,7 @@ class Cells:
 
     def label(self, cell: int) -> str:
         """The values of a cell, joined by " * "."""
-        return " * ".join(
-            values[int(codes[cell])].as_py() for values, codes in zip(self.values, self._codes, strict=True)
-        )
+        return " * ".join(self.labels(name)[codes[cell]] for name, codes in zip(self.names, self._codes, strict=True))
 
 
 #: In `JoinedGroup.most`: nothing limits the members.

@@ -9,21 +9,20 @@ geounit are of all answers of the query.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
 from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
 from auditor.reading.findings import Check, FormError, surplus
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray, zeros
+from auditor.reading.values import FloatArray, IntArray, sums, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +156,13 @@ class LevelFile:
         """The geounit of a row of a part, given the number of each row's, or the row's number, as sentences name it."""
         return self.level.label(geounits[row]) if geounits[row] >= 0 else f"row {self.first_row + row:,}"
 
-    def saying(self, *words: str | pa.ChunkedArray) -> Callable[[int], str]:
+    def saying(self, *words: str | pa.ChunkedArray | Callable[[int], str]) -> Callable[[int], str]:
         """From a row of the part that is read to a sentence about it, in which a column stands for its value there."""
         first = self.first_row
 
         def sentence(row: int) -> str:
-            return f"row {first + row:,} {''.join(w if isinstance(w, str) else value_text(w, row) for w in words)}"
+            texts = (w if isinstance(w, str) else w(row) if callable(w) else value_text(w, row) for w in words)
+            return f"row {first + row:,} {''.join(texts)}"
 
         return sentence
 
@@ -200,6 +200,13 @@ def read_counts(column: pa.Array | pa.ChunkedArray, label: str, geounits: IntArr
         ),
     )
     return np.where(whole, counts, -1)
+
+
+def real_numbers(column: pa.ChunkedArray, label: str, file: LevelFile) -> FloatArray:
+    """A column of numbers, `(n_rows,)`, NaN for what is missing; FormError where it holds something else."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise FormError(f"{file.name}: column {label!r} holds {column.type}; real numbers are required")
+    return np.array(column.to_numpy(), dtype=np.float64)
 
 
 def read_histogram(files: Files, path: Path, level: Level, universe: PublicUniverse) -> Counts:
@@ -273,13 +280,20 @@ def read_microdata(
 
 
 def compare(
-    check: Check, why: str, level: Level, label: Callable[[int], str], actual: Counts, required: Counts
+    check: Check,
+    why: str,
+    level: Level,
+    label: Callable[[int], str],
+    actual: Counts,
+    required: Counts,
+    *,
+    at_most: bool = False,
 ) -> None:
-    """Report where counts differ from the required ones, and `why` those are required."""
+    """Report where counts are not the required ones, or not `at_most` these, and `why` those are required."""
     keys = np.union1d(actual.keys, required.keys)
     found, due = actual.at(keys), required.at(keys)
     check.add(
-        found != due,
+        found > due if at_most else found != due,
         lambda at: f"{place(level, actual.width, label, keys[at])}: {surplus(int(found[at]), int(due[at]))} ({why})",
     )
 
@@ -306,53 +320,60 @@ def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile) -> IntArray:
 MOST_WIDE = 2048
 #: The columns beside geocode and terms.
 ANSWERS, COUNT, ENDS = "answers", "count", ("moe90", "low90", "high90")
+#: What is added to a label for the columns of its interval in the other form.
+INTERVAL = tuple(f":{end}" for end in ENDS)
 #: Number of the answer in a row of zeros.
 ZEROS = -1
 
 
 def is_long(answers: Query) -> bool:
-    """Whether a table of a query has this form."""
-    return answers.size > MOST_WIDE
+    """Whether a table of a query has this form, in which its terms are columns."""
+    return answers.size > MOST_WIDE and bool(answers.names)
 
 
 @dataclass(frozen=True, eq=False)
-class LongTable:
-    """The rows of a table in this form whose geounit and answer are known.
+class Numbers:
+    """Numbers of a table, `(n,)`, in either form.
 
     Attributes:
-        file: it is in, for sentences.
-        rows: `answers`, `count` and ends as they are in the file.
-        geounits: `(n_rows,)`.
-        answers: `(n_rows,)` the number of each row's answer, or `ZEROS`.
+        file: they are in, for sentences.
+        query: whose answers they are.
+        geounits: of each number; -1 where it is unknown.
+        answers: the number of the answer of each, or `ZEROS`.
+        columns: the numbers, and where there are intervals margins, low and high ends, as they are in the file.
     """
 
     file: LevelFile
-    rows: pa.Table
-    geounits: NDArray[np.int64]
-    answers: NDArray[np.int64]
+    query: Query
+    geounits: IntArray
+    answers: IntArray
+    columns: Mapping[str, pa.ChunkedArray]
 
-    def column(self, name: str, answer: int) -> NDArray[np.float64]:
-        """The numbers of an answer, `(n_geounits,)`; NaN where there are none.
-
-        Raises:
-            FormError: the column does not hold numbers.
-        """
-        column = self.rows.column(name)
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            raise FormError(f"{self.file.name}: column {name!r} holds {column.type}; numbers are required")
-        values = column.to_numpy().astype(np.float64)
-        out = np.full(len(self.file.level.codes), np.nan)
-        for own in (self.answers == ZEROS, self.answers == answer):
-            out[self.geounits[own]] = values[own]
-        return out
+    def place(self, row: int) -> str:
+        """The geounit and the answer of a row, as sentences name them."""
+        answer = "its zeros" if self.answers[row] == ZEROS else repr(self.query.labels[self.answers[row]])
+        return f"{self.file.place(self.geounits, row)}, {answer}"
 
 
-def read_long(files: Files, path: Path, level: Level, answers: Query, *, margins: bool) -> LongTable:
-    """The table; reports rows of no answer, and geounits whose rows are not of all answers, each once.
+def read_table(files: Files, path: Path, level: Level, answers: Query, *, margins: bool) -> Iterator[Numbers]:
+    """The numbers of a table, part by part; rows of no geounit or answer are reported, and what has not one row each.
 
     Raises:
         FormError: see `Files.read`.
     """
+    if is_long(answers):
+        yield _read_long(files, path, level, answers, margins=margins)
+        return
+    file = LevelFile(files, path, level, once=True)
+    suffixes = ("", *(INTERVAL if margins else ()))
+    for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
+        for number, label in enumerate(answers.labels):
+            columns = {label + suffix: part.column(label + suffix) for suffix in suffixes}
+            yield Numbers(file, answers, geounits, np.full(len(geounits), number), columns)
+
+
+def _read_long(files: Files, path: Path, level: Level, answers: Query, *, margins: bool) -> Numbers:
+    """The same in this form; reports rows of no answer, and geounits whose rows are not of all answers, each once."""
     n, size = len(level.codes), answers.size
     file = LevelFile(files, path, level, once=False, most=n * size)
     valued = file.check("rows of no answer of the query")
@@ -365,14 +386,16 @@ def read_long(files: Files, path: Path, level: Level, answers: Query, *, margins
         rows.append(part.select(kept).filter(pa.array(known)))
         geounits.append(of_row[known])
         numbers.append(answer[known])
-    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers)))
-    _check_complete(found, size)
+    table = pa.concat_tables(rows)
+    columns = {name: table.column(name) for name in kept[1:]}
+    found = Numbers(file, answers, np.concatenate(geounits), np.concatenate(numbers), columns)
+    _check_complete(found, table.column(ANSWERS))
     return found
 
 
-def _answers(part: pa.Table, answers: Query, name: str) -> NDArray[np.int64]:
+def _answers(part: pa.Table, answers: Query, name: str) -> IntArray:
     """The number of each row's answer; `ZEROS` where no term has a label, and less where a label is not known."""
-    numbers, without = np.zeros(part.num_rows, dtype=np.int64), np.zeros(part.num_rows, dtype=np.int64)
+    numbers, without = zeros(part.num_rows), zeros(part.num_rows)
     unknown = np.zeros(part.num_rows, dtype=np.bool_)
     for term, labels in zip(answers.names, answers.terms, strict=True):
         codes = numbers_of(part, term, pa.array(labels, pa.string()), name)
@@ -384,18 +407,16 @@ def _answers(part: pa.Table, answers: Query, name: str) -> NDArray[np.int64]:
     return np.where(unknown | ((without > 0) & ~of_zeros), ZEROS - 1, np.where(of_zeros, ZEROS, numbers))
 
 
-def _check_complete(table: LongTable, size: int) -> None:
-    """Report geounits whose rows are not of all answers of the query."""
-    level, n = table.file.level, len(table.file.level.codes)
-    stands, whole = whole_numbers(table.rows.column(ANSWERS), ANSWERS, table.file.name)
-    zeros = table.answers == ZEROS
-    wrong = ~whole | np.where(zeros, stands < 1, stands != 1)
+def _check_complete(table: Numbers, stated: pa.ChunkedArray) -> None:
+    """Report geounits whose rows are not of all answers of the query, by how many each is `stated` to be of."""
+    level, n, size = table.file.level, len(table.file.level.codes), table.query.size
+    stands, whole = whole_numbers(stated, ANSWERS, table.file.name)
+    wrong = ~whole | np.where(table.answers == ZEROS, stands < 1, stands != 1)
     distinct, times = np.unique(table.geounits * (size + 1) + table.answers + 1, return_counts=True)
     odd = np.zeros(n, dtype=np.bool_)
     odd[table.geounits[wrong]] = True
     odd[distinct[times > 1] // (size + 1)] = True
-    together = np.zeros(n, dtype=np.int64)
-    np.add.at(together, table.geounits, np.where(wrong, 0, np.minimum(stands, size)))
+    together = sums(n, table.geounits, np.where(wrong, 0, np.minimum(stands, size)))
     table.file.check("geounits whose rows are not of all answers").add(
         odd | (together != size),
         lambda unit: (
@@ -405,13 +426,18 @@ def _check_complete(table: LongTable, size: int) -> None:
     )
 
 
-def due_answers(above: Counts, query: Query, level: Level) -> NDArray[np.int64]:
-    """Which answers are to be drawn of a level: geounit * size + answer, increasing, `(m,)`.
+def read_due(
+    files: Files, path: Path, level: Level, query: Query, above: Counts
+) -> tuple[IntArray, IntArray, Sequence[str]]:
+    """What was drawn where the area above is positive: geounit * size + answer, and the noisy answers, both `(m,)`.
+
+    Third, a sentence for what was drawn beside what was due, and for what was not; none if both are the same, in order.
 
     Args:
         above: the released cells of the level above.
-        query: whose answers are drawn.
-        level: of the geounits.
+
+    Raises:
+        FormError: the file is missing or damaged, or holds something else.
     """
     released = above.answers(query)
     positive = released.keys[released.counts > 0]
@@ -420,34 +446,22 @@ def due_answers(above: Counts, query: Query, level: Level) -> NDArray[np.int64]:
         geounit * query.size + positive[starts[parent] : starts[parent + 1]] % query.size
         for geounit, parent in enumerate(level.parents.tolist())
     ]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
-
-
-def read_positive(
-    files: Files, path: Path, level: Level, query: Query, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What was drawn: geounit * size + answer in the file's order, and the noisy answers, both `(m,)`.
-
-    Args:
-        most: answers of one geounit at most.
-
-    Raises:
-        FormError: the file is missing or damaged, or holds something else.
-    """
-    file = LevelFile(files, path, level, once=True, values=most)
-    keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    due = np.concatenate([zeros(0), *parts])
+    file = LevelFile(files, path, level, once=True, values=max(map(len, parts), default=0))
+    keys, values = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts(["answer", "value", "variance"]):
-        answers, drawn = (_lists(part.column(name), name, file.name) for name in ("answer", "value"))
+        answers, drawn = (lists_of(part.column(name), name, file.name) for name in ("answer", "value"))
         if not np.array_equal(answers[0], drawn[0]):
             raise FormError(f"{file.name}: a row has another number of answers than of values")
         if len(answers[1]) and not 0 <= int(answers[1].min()) <= int(answers[1].max()) < query.size:
             raise FormError(f"{file.name}: has an answer that the query {query.name!r} has not")
         keys.append(np.repeat(geounits, answers[0]) * query.size + answers[1])
         values.append(drawn[1])
-    return np.concatenate(keys), np.concatenate(values)
+    found = np.concatenate(keys)
+    return found, np.concatenate(values), _wrong_answers(found, due, query, level)
 
 
-def _lists(column: pa.ChunkedArray, name: str, file: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def lists_of(column: pa.ChunkedArray, name: str, file: str) -> tuple[IntArray, IntArray]:
     """The lengths of a column's lists, and all their numbers."""
     if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type) or column.null_count:
         raise FormError(f"{file}: column {name!r} holds {column.type}; lists of whole numbers are required")
@@ -457,8 +471,7 @@ def _lists(column: pa.ChunkedArray, name: str, file: str) -> tuple[NDArray[np.in
     return pc.list_value_length(column).to_numpy().astype(np.int64), flat.to_numpy().astype(np.int64)
 
 
-def wrong_answers(keys: NDArray[np.int64], due: NDArray[np.int64], query: Query, level: Level) -> Sequence[str]:
-    """A sentence for what was drawn beside what was due, and for what was not; none if both are the same, in order."""
+def _wrong_answers(keys: IntArray, due: IntArray, query: Query, level: Level) -> Sequence[str]:
     if np.array_equal(keys, due):
         return []
     beyond, lacking = np.setdiff1d(keys, due), np.setdiff1d(due, keys)
@@ -471,12 +484,3 @@ def wrong_answers(keys: NDArray[np.int64], due: NDArray[np.int64], query: Query,
                 f"{what.replace('was', 'were', 1) if len(some) > 1 else what}"
             )
     return sentences or ["the answers of a geounit are not in ascending order, or one stands twice"]
-
-
-def read_due(
-    files: Files, path: Path, level: Level, query: Query, above: Counts
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Sequence[str]]:
-    """As `read_positive`, and what is wrong with which answers were drawn by the released cells of the level above."""
-    due = due_answers(above, query, level)
-    keys, values = read_positive(files, path, level, query, int(np.bincount(due // query.size, minlength=1).max()))
-    return keys, values, wrong_answers(keys, due, query, level)

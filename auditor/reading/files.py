@@ -197,47 +197,6 @@ def file_name(kind: str, name: str) -> str:
     return name
 
 
-def _level(folder: Path, level: str) -> Path:
-    return folder / f"{file_name('level', level)}.parquet"
-
-
-@dataclass(frozen=True)
-class UniversePlaces:
-    """Files of one universe, in its folder below public/ or restricted/."""
-
-    folder: Path
-
-    @property
-    def microdata(self) -> Path:
-        """One row a record."""
-        return self.folder / "microdata.parquet"
-
-    def histogram(self, level: str) -> Path:
-        """Counts of cells, of those that are not 0."""
-        return _level(self.folder / "histograms", level)
-
-    def table(self, table: str, level: str, kind: str = "tables") -> Path:
-        """One row a geounit; also of cumulative numbers, of the kind "cumulative"."""
-        return _level(self.folder / kind / file_name("table", table), level)
-
-    def answers(self, kind: str, level: str, query: str) -> Path:
-        """Answers: noisy "measurements", noisy ones where the released area above is "positive", exact "invariants"."""
-        name = file_name("query", ".".join(term.strip() for term in query.split("*")))
-        return self.folder / kind / file_name("level", level) / f"{name}.parquet"
-
-    def selected(self, choice: str, level: str) -> Path:
-        """Noisy answers of the version that each geounit has chosen."""
-        return _level(self.folder / "selected" / file_name("selection", choice), level)
-
-    def constraint(self, number: int) -> Path:
-        """Facilities of the bound `number`, from 0."""
-        return self.folder / "constraints" / f"bound-{number + 1}.parquet"
-
-    def shares(self, name: str) -> Path:
-        """Public numbers by which answers are shared."""
-        return self.folder / "shares" / f"{file_name('shares', name)}.parquet"
-
-
 @dataclass(frozen=True)
 class Places:
     """Files of a release in the directory `root`."""
@@ -264,27 +223,16 @@ class Places:
         """One row a leaf, one column a level."""
         return self.public / "spine.parquet"
 
-    def universe(self, name: str, *, secret: bool = False) -> UniversePlaces:
-        """What is published of a universe, "" for the release's own; or, below restricted/, its true counts."""
+    def folder(self, universe: str, *, secret: bool = False) -> Path:
+        """Of what is published of a universe, "" for the release's own; or, below restricted/, of its true counts."""
         folder = self.restricted if secret else self.public
-        return UniversePlaces(folder / "companions" / file_name("companion", name) if name else folder)
+        return folder / "companions" / file_name("companion", universe) if universe else folder
 
-    def names(self, level: str) -> Path:
-        """Names of the geounits of a level."""
-        return _level(self.public / "names", level)
+    def of(self, universe: str, kind: str, *names: str, secret: bool = False) -> Path:
+        """A file of a universe: of its kind, in folders called so, with the last name; of microdata without names."""
+        *folders, name = (kind, *(file_name(f"{kind}:", name) for name in names))
+        return self.folder(universe, secret=secret).joinpath(*folders, f"{name}.parquet")
 
-    def household_sizes(self, companion: str, level: str) -> Path:
-        """Average sizes of the households of a companion."""
-        return _level(self.public / "household_sizes" / file_name("companion", companion), level)
-
-    def means(self, companion: str, table: str, level: str) -> Path:
-        """Sums and means of a companion of an amount."""
-        return _level(self.public / "amounts" / file_name("companion", companion) / file_name("table", table), level)
-
-    def household_table(self, table: str, level: str) -> Path:
-        """Persons by what their households are."""
-        return _level(self.public / "household_tables" / file_name("table", table), level)
-
-    def answer(self, name: str) -> Path:
-        """Folder of an answer that a version was made with."""
-        return self.public / "answers" / file_name("answer", name)
+    def answers(self, universe: str, kind: str, level: str, query: str) -> Path:
+        """Answers: noisy "measurements", noisy ones where the released area above is "positive", exact "invariants"."""
+        return self.of(universe, kind, level, ".".join(term.strip() for term in query.split("*")))

@@ -10,14 +10,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.findings import FormError, exact, understood
-from auditor.reading.values import BoolArray, Stated
+from auditor.reading.findings import FormError, exact
+from auditor.reading.values import BoolArray, Stated, zeros
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}
@@ -103,14 +104,14 @@ class Crossed:
     households: Query
     levels: tuple[str, ...]
 
-    @property
-    def labels(self) -> list[str]:
+    @cached_property
+    def query(self) -> Query:
         """Of its columns; a query that counts everybody gives no word to them."""
         own, theirs = (
-            [""] if answers.name.strip() == "total" else list(answers.labels)
-            for answers in (self.persons, self.households)
+            [""] if answers.name.strip() == "total" else answers.labels for answers in (self.persons, self.households)
         )
-        return [" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs]
+        labels = tuple(" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs)
+        return Query(self.name, (), (labels,), zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,19 +151,12 @@ class PublicSpec:
         return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
 
 
-def read_public_spec(path: Path) -> PublicSpec:
-    """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
-    manifest = read_json(path, "public/manifest.json")
-    with understood("public/manifest.json: its spec"):
-        return public_spec(manifest["spec"])
-
-
-def read_json(path: Path, name: str) -> dict[str, Any]:
-    """What is in a file of JSON, which sentences call `name`; FormError where that is no table."""
+def read_json(path: Path, name: str = "") -> dict[str, Any]:
+    """What is in a file of JSON, which sentences call `name`, or by its path; FormError where that is no table."""
     try:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise FormError(f"{name} cannot be read: {error}") from error
+        raise FormError(f"{name or path} cannot be read: {error}") from error
 
 
 def public_spec(spec: Stated) -> PublicSpec:
@@ -294,11 +288,11 @@ def _amount(sections: Stated) -> Amount | None:
         return None
     (low, high), unit = (exact(end) for end in _texts(sections["between"])), exact(sections["unit"])
     first, last = low / unit, high / unit
-    if not first < last or first.denominator != 1 or last.denominator != 1:
-        raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
     total, missing = sections.get("ends") == "total", sections.get("missing")
-    if unit <= 0 or (total and not first <= 0 <= last):
-        raise ValueError(f"an amount{' in total' if total else ''} between {low} and {high} is not possible")
+    whole = first.denominator == last.denominator == 1
+    if unit <= 0 or not first < last or not whole or (total and not first <= 0 <= last):
+        of = " of all records of a unit" if total else ""
+        raise ValueError(f"an amount{of} between {low} and {high} in units of {unit} is not possible")
     return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 

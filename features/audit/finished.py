@@ -9,9 +9,10 @@ from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
 from auditor.noise import noises
-from auditor.program import attacks, audit_with, left_out, secret_of, write_private
+from auditor.program import audit_with, left_out, secret_of
 from auditor.reading.findings import FormError, Found
 from auditor.release import Release
+from features.audit.attack import attacks
 from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from features.audit.findings import ALPHA, Audit, Finding, FindingReporter, certain, collected, installed_versions
 from pipeline.confidential.custody import KeySource, key_of_answer, key_of_release
@@ -26,6 +27,8 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.answers import verify_answer
 from pipeline.runs.verify import verify_release
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import write_json
 from postprocess.arrays import FloatArray
 
 #: The heading of its findings.
@@ -69,7 +72,8 @@ def attack_findings(root: Path, folder: Path) -> Iterator[Finding]:
         attacked = attacks(root)
     except FormError as error:
         raise InputError(str(error)) from None
-    write_private(folder / RECONSTRUCTION, [one.as_dict() for one in attacked])
+    make_folder(folder, private=True)
+    write_json(folder / RECONSTRUCTION, [one.as_dict() for one in attacked], folder, private=True)
     for one in attacked:
         name = one.universe or "the release"
         made, guessed = one.reconstruction, one.membership

@@ -281,7 +281,7 @@ def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(made: Path, monkeyp
 def test_every_column_of_sums_and_means_is_judged(made: Path, tmp_path: Path) -> None:
     """Each number and each end of an interval, one at a time: 10 more is found from the public files alone."""
     copy = Path(shutil.copytree(made / "out" / "wages", tmp_path / "wages"))
-    path = Places(copy).means("wages", "detailed", "tract")
+    path = Places(copy).of("", "amounts", "wages", "detailed", "tract")
     kept, whole = path.read_bytes(), pq.read_table(path)
     assert len(whole.column_names) > 6 * len(LABELS)
     for place, name in enumerate(whole.column_names[1:], 1):

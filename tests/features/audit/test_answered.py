@@ -45,7 +45,6 @@ def test_the_command_audits_an_answer(answer: Path, ledger: Path) -> None:
     assert main([str(answer), "--ledger", str(ledger)]) == 0
     with pytest.raises(InputError, match="attacks a release"):
         CliRunner().invoke(app, ["audit", str(answer), "--reconstruct"], catch_exceptions=False)
-    assert main([str(answer), "--reconstruct"]) == 2
 
 
 def test_an_answer_without_noise_passes_every_judge_but_the_second_program(

@@ -15,19 +15,21 @@ Everything is computed with the true counts, and is as confidential as they are.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from auditor.accounting import Use, best_guess
+from auditor.accounting import Use, loss_distribution, rho_of
 from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
 from auditor.reading.counts import sound_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, FormError, Found
-from auditor.reading.values import FloatArray, IntArray
+from auditor.reading.values import FloatArray, IntArray, exact_sum
 from auditor.release import Release
 from auditor.statements import decimal_of
 
@@ -99,6 +101,14 @@ class Attacked:
         return asdict(self)
 
 
+def attacks(root: Path) -> list[Attacked]:
+    """The attacks on every universe of a release."""
+    release = Release(root)
+    if any(universe.series.row for universe in release.form.universes):
+        raise FormError("--reconstruct: does not know numbers in which the periods of a series are mixed")
+    return [attack(release, universe) for universe in release.form.universes]
+
+
 def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
     """All attacks on one universe; `seed` plants the persons.
 
@@ -106,7 +116,7 @@ def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
         FormError: true counts or a measurement cannot be read.
     """
     rng = np.random.default_rng(seed)
-    dues = [due for due in release.due if due.universe is universe]
+    dues = [due for due in release.due if due.of is universe and not due.where_positive]
     residuals = {due.name: release.residuals(due) for due in dues}
     return Attacked(
         universe.name,
@@ -127,12 +137,12 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     people = int(truth.sum())
     shares = truth.sum(axis=0) / max(people, 1)
     blind = _right(_whole(truth.sum(axis=1)[:, None] * shares[None, :]), truth)
-    path = release.places.universe(universe.name).histogram(leaves.name)
+    path = release.places.of(universe.name, "histograms", leaves.name)
     published = None
     if path.is_file():
         found = sound_histogram(Files(release.public), path, leaves, universe)
         published = _right(found.dense(np.arange(n)), truth)
-    here = [due for due in dues if due.level is leaves and len(due.scales) == 1]
+    here = [due for due in dues if due.geounits is leaves and len(due.scales) == 1]
     if not here or cells > _MOST_CELLS:
         return Reconstruction(people, None, published, None, blind)
     linear = [_right(_whole(_estimate(here, residuals, truth, noisy=noisy)), truth) for noisy in (True, False)]
@@ -144,8 +154,8 @@ def _estimate(dues: list[Due], residuals: Residuals, truth: IntArray, *, noisy: 
     rows, right = [], []
     for due in dues:
         weight = 1 / math.sqrt(float(due.scales[0]))
-        matrix = np.zeros((due.query.size, truth.shape[1]))
-        matrix[due.query.of_cell, np.arange(truth.shape[1])] = 1
+        matrix = np.zeros((due.answers.size, truth.shape[1]))
+        matrix[due.answers.of_cell, np.arange(truth.shape[1])] = 1
         answers = truth @ matrix.T + (residuals[due.name][0] if noisy else 0)
         rows.append(matrix * weight)
         right.append(answers * weight)
@@ -226,10 +236,10 @@ def _told_by(release: Release, due: Due, real: tuple[int, int], other: tuple[int
     If it were elsewhere, the noise on the answer that it has left would be one more, and on the other one less. With
     neighbours that add or remove a record, it would be nowhere.
     """
-    number = release.form.levels.index(due.level.name)
-    places = [(_ancestor(release, real[0], number), int(due.query.of_cell[real[1]]), 1)]
-    if due.universe.moved == 2:
-        places.append((_ancestor(release, other[0], number), int(due.query.of_cell[other[1]]), -1))
+    number = release.form.levels.index(due.level)
+    places = [(_ancestor(release, real[0], number), int(due.answers.of_cell[real[1]]), 1)]
+    if due.of.moved == 2:
+        places.append((_ancestor(release, other[0], number), int(due.answers.of_cell[other[1]]), -1))
         if places[0][:2] == places[1][:2]:
             return []
     return [place for place in places if due.kind[place[0]] >= 0]
@@ -249,7 +259,7 @@ def _ratio(due: Due, residuals: Residuals, told_by: list[tuple[int, int, int]]) 
 def _log_chance(due: Due, kind: int, noise: Any) -> Any:
     """ln of the probability of noises, up to a constant."""
     scale = float(due.scales[kind])
-    return -np.square(noise, dtype=np.float64) / (2 * scale) if due.universe.zcdp else -np.abs(noise) / scale
+    return -np.square(noise, dtype=np.float64) / (2 * scale) if due.of.zcdp else -np.abs(noise) / scale
 
 
 def _ancestor(release: Release, leaf: int, number: int) -> int:
@@ -276,7 +286,7 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
             changed = pairs + np.array([1, -1])
             ratio = (_log_chance(due, kind, pairs) - _log_chance(due, kind, changed)).sum(axis=1)
             right += float((ratio > 0).sum()) + 0.5 * float((ratio == 0).sum())
-            limit += len(pairs) * best_guess([(due.universe.mechanism, scale, 2)])
+            limit += len(pairs) * best_guess([(due.mechanism, scale, 2)])
             n += len(pairs)
     if not n:
         return Found("odds", "one answer or another", True, detail="nothing to try")
@@ -284,3 +294,13 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
     p_value = far(seen, most, n) if seen > most else 1.0
     detail = f"{seen:.1%} of {n:,} guesses right, the stated noise allows {most:.1%}"
     return Found("odds", "one answer or another", p_value >= ALPHA, p_value, ALPHA, detail)
+
+
+def best_guess(uses: Sequence[Use]) -> float:
+    """The share of right guesses between two neighbours, equally likely, by who knows all else: (1 + TV) / 2.
+
+    TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
+    """
+    rho = float(exact_sum(rho_of(use) for use in uses))
+    loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
+    return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
