@@ -9,7 +9,7 @@ from typing import SupportsFloat
 import pytest
 
 from pipeline.privacy.accounting.conversion import advanced_composition, basic_epsilon, moments_epsilon, zcdp_epsilon
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.noise.mechanisms import noise_for
 from spinewise.collect import Rappor
 
 ONE, HALF, DELTA = Fraction(1), Fraction(1, 2), Fraction(1, 100)
