@@ -14,15 +14,13 @@ from typing import Final
 
 import numpy as np
 
+from auditor.mechanisms import CHOICES, law_of
 from auditor.reading.values import FloatArray, exact_sum
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
 _MOST_RHO: Final = 50
 _WIDEST: Final = 10**8
-#: Mechanisms that choose with an epsilon: its square by this is their rho. Choices of the first have a loss within a
-#: range of epsilon; of the second it is known only that it is epsilon at most.
-_CHOICES: Final = {"exponential": 8, "permute_and_flip": 2}
 
 #: Mechanism, scale, and how many numbers move by one.
 Use = tuple[str, Fraction, int]
@@ -57,15 +55,13 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 def rho_of(use: Use) -> Fraction:
     """The cost of a mechanism in rho."""
     name, scale, moved = use
-    if name in _CHOICES:
-        return moved * scale**2 / _CHOICES[name]
-    return moved / (2 * scale) if name == "discrete_gaussian" else moved / (2 * scale**2)
+    return moved * (scale**2 / CHOICES[name] if name in CHOICES else law_of(name).rho(scale))
 
 
 def epsilon_of(use: Use) -> Fraction:
-    """The cost of a mechanism in epsilon; of the discrete Laplace and those that choose."""
+    """The cost of a mechanism in epsilon; ValueError of one that has none."""
     name, scale, moved = use
-    return moved * scale if name in _CHOICES else moved / scale
+    return moved * (scale if name in CHOICES else law_of(name).epsilon(scale))
 
 
 def cost_of(use: Use, *, zcdp: bool) -> Fraction:
@@ -81,10 +77,10 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
     rho = exact_sum(rho_of(use) for use in uses)
-    noisy = [use for use in uses if use[0] not in _CHOICES]
+    noisy = [use for use in uses if use[0] not in CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
-    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name in _CHOICES)
+    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name in CHOICES)
     loss, mass, step = loss_distribution(noisy, 2 * float(zcdp_epsilon(rho, delta)) + 30)
     positive = loss > 0
     loss, mass = loss[positive], mass[positive]
@@ -125,11 +121,8 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
 
 def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
-    if name == "discrete_laplace":
-        k = np.arange(-math.ceil(60 * scale) - 2, math.ceil(60 * scale) + 3, dtype=np.float64)
-        weights, losses = np.exp(-np.abs(k) / scale), (np.abs(k - 1) - np.abs(k)) / scale
-    else:
-        reach = math.ceil(12 * math.sqrt(scale)) + 2
-        k = np.arange(-reach, reach + 1, dtype=np.float64)
-        weights, losses = np.exp(-(k**2) / (2 * scale)), (1 - 2 * k) / (2 * scale)
-    return losses, weights / weights.sum()
+    law = law_of(name)
+    reach = law.reach(scale)
+    k = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = np.exp(-law.distance(k) / (law.unit * scale))
+    return (law.distance(k - 1) - law.distance(k)) / (law.unit * scale), weights / weights.sum()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +114,3 @@ def hidden_bytes(path: Path) -> str:
             writer.write_table(joined, row_group_size=max(1, joined.num_rows))
     same = sink.getvalue() == path.read_bytes()
     return "" if same else "holds bytes that are neither its rows nor its header"
-
-
-def exact_variance(mechanism: str, scale: Fraction) -> float:
-    """The variance of the noise, by summation of the whole distribution or its closed form."""
-    s = float(scale)
-    if mechanism == "discrete_laplace":
-        exact = 0.5 / np.sinh(0.5 / s) ** 2 if s > 2e-3 else 0.0
-        return float(max(exact, 2e-6 * s * s))
-    reach = np.arange(1, int(40 * np.sqrt(s)) + 2, dtype=np.float64)
-    if s > 10**4:
-        return s
-    weights = np.exp(-(reach**2) / (2 * s))
-    return float(max(2 * (reach**2 * weights).sum() / (1 + 2 * weights.sum()), 1e-6 * s))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
@@ -19,6 +16,7 @@ from auditor.contents import hash_problems, name_problems, other_versions, recei
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
+from auditor.mechanisms import law_of
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.spec import read_json
 from auditor.reading.values import exact_sum
@@ -71,7 +69,7 @@ def _columns(answer: Answer) -> dict[str, list[tuple[str | None, ...]]]:
         columns["mean"] = [(mean, None, None) for mean in _means(answer)]
     for name in ["sum"] if answer.statistic == "sum" else ["count"]:
         part, unit = answer.parts[name], answer.unit if name == "sum" else Fraction(1)
-        half = half_width(str(part["mechanism"]), Fraction(part["scale"]))
+        half = law_of(str(part["mechanism"])).half_width(float(Fraction(part["scale"])))
         numbers = answer.published[name].tolist()
         columns[name] = [tuple(written(one * unit) for one in (n, n - half, n + half)) for n in numbers]
     return columns
@@ -106,22 +104,6 @@ def written(value: Fraction | int) -> str:
 
 def _rounded(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
-
-
-def half_width(mechanism: str, scale: Fraction) -> int:
-    """The least whole h with noise from -h to h in 90 % or more."""
-    s = float(scale)
-    if mechanism == "discrete_laplace":
-        ratio, half = math.exp(-1 / s), max(0, int(s * 2.2) - 5)
-        while 2 * ratio ** (half + 1) / (1 + ratio) > 0.1 + 1e-12:
-            half += 1
-        return half
-    if s >= 10**4:
-        return math.ceil(1.6448536269514722 * math.sqrt(s) - 0.5)
-    k = np.arange(1, int(12 * math.sqrt(s)) + 3)
-    weights = np.exp(-(k**2) / (2 * s))
-    inside = (1 + 2 * np.cumsum(weights)) / (1 + 2 * weights.sum())
-    return 0 if 1 / (1 + 2 * weights.sum()) >= 0.9 else int(np.flatnonzero(inside >= 0.9)[0]) + 1
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:

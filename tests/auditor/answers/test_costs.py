@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from releases.asked import UNITS, ask, ledger_of, write_workers
 
-from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer, half_width
+from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer
 from auditor.answers.costs import _moved_record, _moved_total, least_reach, moved_losses
 from auditor.answers.draws import losses
 from auditor.keys import read_key
+from auditor.mechanisms import law_of
 from auditor.reading.findings import FormError
 from pipeline.privacy.noise import mechanisms
 
@@ -100,7 +101,7 @@ def test_losses_move_by_no_more_than_is_paid_for(quantile: str, ties: int, neigh
 def test_half_widths_are_those_of_the_first_program(scale: str) -> None:
     for mechanism in ("discrete_gaussian", "discrete_laplace"):
         spec = mechanisms.NOISES[mechanism](Fraction(scale))
-        assert half_width(mechanism, Fraction(scale)) == spec.half_width()
+        assert law_of(mechanism).half_width(float(Fraction(scale))) == spec.half_width()
 
 
 SMALL = ('between = ["0", "60000"]\nunit = "100"', 'between = ["0", "60000"]\nunit = "10000"')
