@@ -91,6 +91,8 @@ _LAWS: Final = {
         quantile=lambda tail, scale: -scale * math.log(2 * tail),
     ),
 }
+#: What the budget buys, whether it is rho or not.
+NOISE: Final = {True: "discrete_gaussian", False: "discrete_laplace"}
 #: Mechanisms that choose with an epsilon: its square by this is their rho. Choices of the first have a loss within a
 #: range of epsilon; of the second it is known only that it is epsilon at most.
 CHOICES: Final = {"exponential": 8, "permute_and_flip": 2}
