@@ -22,8 +22,6 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from postprocess.arrays import IntArray
 
-#: Distributions compared: boundaries, and draws far out.
-NOISES: Final = QUICK.specs
 #: Choices compared.
 _CHOOSER: Final = PermuteAndFlip(Fraction(1, 3))
 _CONTEXT: Final = ("records", "spine", "spec")
@@ -40,7 +38,7 @@ def second_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
     """
     words, keys = (1 << 22, 1 << 13) if quick else (1 << 25, 1 << 15)
     yield certain(GROUP, "streams", "keys of levels and queries", stream_problems(seed), well="each its own")
-    for noise in NOISES:
+    for noise in QUICK.specs:
         subject = f"{noise.mechanism}, scale {noise.scale}"
         problems = boundary_problems(noise)
         yield certain(GROUP, "boundaries", subject, problems, well="all the same, tails included")

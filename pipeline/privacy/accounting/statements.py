@@ -40,7 +40,7 @@ from pipeline.privacy.accounting.conversion import (
     basic_epsilon,
     gaussian_epsilon,
     group_budget,
-    moments_epsilon,
+    zcdp_epsilon_textbook,
 )
 from pipeline.privacy.accounting.local import local_account
 from pipeline.privacy.accounting.neighbours import (
@@ -329,7 +329,7 @@ class _Account:
         return EpsilonComparison(
             basic=epsilon_text(basic_epsilon(rhos, self.delta)),
             advanced=epsilon_text(advanced_epsilon(rhos, self.delta)),
-            moments=epsilon_text(moments_epsilon(rho, self.delta)),
+            moments=epsilon_text(zcdp_epsilon_textbook(rho, self.delta)),
             one_number=None if epsilon is None else epsilon_text(epsilon),
             gaussian=epsilon_text(gaussian_epsilon(rho, self.delta)),
         )
