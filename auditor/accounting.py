@@ -14,15 +14,13 @@ from typing import Final
 
 import numpy as np
 
+from auditor.mechanisms import CHOICES, law_of
 from auditor.reading.values import FloatArray, exact_sum
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
 _MOST_RHO: Final = 50
 _WIDEST: Final = 10**8
-#: Mechanisms that choose with an epsilon: its square by this is their rho. Choices of the first have a loss within a
-#: range of epsilon; of the second it is known only that it is epsilon at most.
-_CHOICES: Final = {"exponential": 8, "permute_and_flip": 2}
 
 #: Mechanism, scale, and how many numbers move by one.
 Use = tuple[str, Fraction, int]
@@ -57,15 +55,13 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 def rho_of(use: Use) -> Fraction:
     """The cost of a mechanism in rho."""
     name, scale, moved = use
-    if name in _CHOICES:
-        return moved * scale**2 / _CHOICES[name]
-    return moved / (2 * scale) if name == "discrete_gaussian" else moved / (2 * scale**2)
+    return moved * (scale**2 / CHOICES[name] if name in CHOICES else law_of(name).rho(scale))
 
 
 def epsilon_of(use: Use) -> Fraction:
-    """The cost of a mechanism in epsilon; of the discrete Laplace and those that choose."""
+    """The cost of a mechanism in epsilon; ValueError of one that has none."""
     name, scale, moved = use
-    return moved * scale if name in _CHOICES else moved / scale
+    return moved * (scale if name in CHOICES else law_of(name).epsilon(scale))
 
 
 def cost_of(use: Use, *, zcdp: bool) -> Fraction:
@@ -81,10 +77,10 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
     rho = exact_sum(rho_of(use) for use in uses)
-    noisy = [use for use in uses if use[0] not in _CHOICES]
+    noisy = [use for use in uses if use[0] not in CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
-    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name in _CHOICES)
+    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name in CHOICES)
     loss, mass, step = loss_distribution(noisy, 2 * float(zcdp_epsilon(rho, delta)) + 30)
     positive = loss > 0
     loss, mass = loss[positive], mass[positive]
@@ -104,7 +100,7 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
         counts[name, scale] += moved
     for (name, scale), moved in counts.items():
         masses = np.zeros(_POINTS)
-        losses, chances = _losses(name, scale)
+        losses, chances = _losses(name, float(scale))
         np.add.at(masses, np.floor(losses / step).astype(np.int64) % _POINTS, chances)
         spectrum *= np.fft.rfft(masses) ** moved
     found = np.maximum(np.fft.irfft(spectrum, _POINTS), 0)
@@ -113,17 +109,10 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
     return grid[order].astype(np.float64), found[order].astype(np.float64), step
 
 
-def masses(mechanism: str, scale: Fraction) -> FloatArray:
-    """P(X = k) of noise for k = 0, 1, ..., as far out as floats go; not for noise that is too wide for memory."""
-    s, gaussian = float(scale), mechanism == "discrete_gaussian"
-    k = np.arange(math.ceil(40 * math.sqrt(s) if gaussian else 60 * s) + 3, dtype=np.float64)
-    weights = np.exp(-(k**2) / (2 * s) if gaussian else -k / s)
-    return np.asarray(weights / (2 * weights.sum() - 1))
-
-
-def _losses(mechanism: str, scale: Fraction) -> tuple[FloatArray, FloatArray]:
+def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
-    chances, s = masses(mechanism, scale), float(scale)
-    k = np.arange(1 - len(chances), len(chances))
-    losses = (1 - 2 * k) / (2 * s) if mechanism == "discrete_gaussian" else (np.abs(k - 1) - np.abs(k)) / s
-    return losses, np.concatenate([chances[:0:-1], chances])
+    law = law_of(name)
+    reach = law.reach(scale)
+    k = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = np.exp(-law.distance(k) / (law.unit * scale))
+    return (law.distance(k - 1) - law.distance(k)) / (law.unit * scale), weights / weights.sum()

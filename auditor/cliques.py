@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 
+from auditor.mechanisms import NOISE
 from auditor.reading.cells import Cells
 from auditor.reading.findings import exact
 from auditor.reading.spec import MOVED
@@ -146,7 +147,7 @@ class CliqueChoice:
     def of_attributes(self) -> tuple[str, Fraction]:
         """Mechanism and scale of the noise on the table of each attribute."""
         each = self._of_record(self.budget * self.attributes_share) / len(self.attributes)
-        return ("discrete_gaussian", self.moved / (2 * each)) if self.zcdp else ("discrete_laplace", self.moved / each)
+        return NOISE[self.zcdp], self.moved / (2 * each if self.zcdp else each)
 
     @property
     def cost(self) -> Fraction:

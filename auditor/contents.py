@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.draws import Due, draw_problems, listed
-from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
+from auditor.files import header_and_variances, header_of, hidden_bytes
+from auditor.mechanisms import law_of
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.values import Stated, zeros
@@ -179,7 +180,7 @@ def _due_problems(due: Due) -> Iterator[str]:
     """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
     header, variances = header_and_variances(due.path)
     mechanism, row, part = due.mechanism, due.of.series.row, float(due.of.series.counts)
-    exact = {str(scale): part * exact_variance(mechanism, scale) for scale in due.scales}
+    exact = {str(scale): part * law_of(mechanism).variance(float(scale)) for scale in due.scales}
     stated = header.pop("variance", None)
     own = [[header.get("scale"), stated], *header.pop("others", ())]
     required = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.accounting import masses
 from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
 from auditor.reading.values import FloatArray, IntArray
@@ -106,15 +104,3 @@ def hidden_bytes(path: Path) -> str:
             writer.write_table(joined, row_group_size=max(1, joined.num_rows))
     same = sink.getvalue() == path.read_bytes()
     return "" if same else "holds bytes that are neither its rows nor its header"
-
-
-def exact_variance(mechanism: str, scale: Fraction) -> float:
-    """The variance of the noise, by summation of the whole distribution or its closed form."""
-    s = float(scale)
-    if mechanism == "discrete_laplace":
-        exact = 0.5 / np.sinh(0.5 / s) ** 2 if s > 2e-3 else 0.0
-        return float(max(exact, 2e-6 * s * s))
-    if s > 10**4:
-        return s
-    chances = masses(mechanism, scale)
-    return float(max(2 * (np.arange(len(chances)) ** 2 * chances).sum(), 1e-6 * s))

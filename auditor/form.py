@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
+from auditor.mechanisms import NOISE
 from auditor.reading.cells import Cells, Query, largest_households
 from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec
@@ -113,7 +114,7 @@ class Universe(PublicUniverse):
     @property
     def mechanism(self) -> str:
         """The mechanism of the noise."""
-        return "discrete_gaussian" if self.zcdp else "discrete_laplace"
+        return NOISE[self.zcdp]
 
     def scale(self, cost: Fraction) -> Fraction:
         """sigma^2 = D / (2 rho) or b = s / epsilon for a query that gets `cost` of the budget."""

@@ -17,6 +17,7 @@ import numpy as np
 from auditor.draws import Draw, Due
 from auditor.form import Choice
 from auditor.keys import KeyedStream
+from auditor.mechanisms import law_of
 from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
@@ -213,15 +214,9 @@ def _tail(mechanism: str, scale: Fraction) -> FloatArray:
 
 def _wide_tail(mechanism: str, scale: float) -> FloatArray:
     """The same by a formula: as far out as depths are tested, or `_MOST_TAIL` numbers of it."""
-    gaussian = mechanism == "discrete_gaussian"
-    reach = min(_MOST_TAIL, int(8 * math.sqrt(scale) if gaussian else 32 * scale) + 1)
-    k = np.arange(reach + 1, dtype=np.float64)
-    if gaussian:
-        away = ((k - 0.5) / math.sqrt(2 * scale)).tolist()
-        return 0.5 * np.fromiter(map(math.erfc, away), dtype=np.float64, count=reach + 1)
-    tail = np.exp(-k / scale) / (1 + math.exp(-1 / scale))
-    tail[0] = 1 - tail[1]
-    return tail
+    law = law_of(mechanism)
+    tail = [law.tail(k, scale) for k in range(1, min(_MOST_TAIL, law.reach(scale)) + 1)]
+    return np.array([1 - tail[0], *tail])
 
 
 def _beyond(tail: FloatArray, residuals: IntArray, depth: int, side: str) -> tuple[int, float]:

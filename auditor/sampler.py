@@ -7,13 +7,13 @@ by permute-and-flip as its name says: the candidates in a random order, a coin f
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from statistics import NormalDist
+
+from auditor.mechanisms import law_of
 
 #: Rising numbers, each with its lower and upper end at 2^bits.
 Ends = tuple[list[int], list[int]]
@@ -59,7 +59,7 @@ def boundaries(mechanism: str, scale: Fraction, bits: int) -> Ends:
     """P(X <= x) for x = -K, ..., K - 1, where P(X > K) is below 2^-bits.
 
     Args:
-        mechanism: "discrete_gaussian", weights exp(-x^2 / (2 scale)), or "discrete_laplace", exp(-|x| / scale).
+        mechanism: of the noise.
         scale: sigma^2 or b.
         bits: the ends are in units of 2^-(bits + guard).
 
@@ -67,11 +67,10 @@ def boundaries(mechanism: str, scale: Fraction, bits: int) -> Ends:
         TooWideError: there are more than `MOST_OUTCOMES` boundaries.
     """
     work = bits + 2 * _GUARD
-    gaussian = mechanism == "discrete_gaussian"
-    base = 1 / (2 * scale) if gaussian else 1 / scale
+    law = law_of(mechanism)
     lows, highs = [], []
     for k in range(MOST_OUTCOMES // 2 + 2):
-        low, high = exponential(base * (k * k if gaussian else k), work)
+        low, high = exponential(law.distance(k) / (law.unit * scale), work)
         lows.append(low)
         highs.append(high)
         if high < _NO_WEIGHT:
@@ -94,8 +93,8 @@ def boundaries(mechanism: str, scale: Fraction, bits: int) -> Ends:
 
 def is_wide(mechanism: str, scale: Fraction) -> bool:
     """Whether a distribution has too many outcomes to be tabulated by `boundaries`."""
-    k = MOST_OUTCOMES // 2 + 1
-    x = Fraction(k * k) / (2 * scale) if mechanism == "discrete_gaussian" else k / scale
+    law = law_of(mechanism)
+    x = law.distance(MOST_OUTCOMES // 2 + 1) / (law.unit * scale)
     return exponential(x, WORD + 2 * _GUARD)[1] >= _NO_WEIGHT
 
 
@@ -110,10 +109,7 @@ def fits(mechanism: str, scale: Fraction, noise: int, words: Iterator[int]) -> b
     word = next(words)
     sign, beyond = (-1, word) if word < 1 << (WORD - 1) else (1, (1 << WORD) - 1 - word)
     tail = (beyond + 0.5) / 2.0**WORD
-    if mechanism == "discrete_gaussian":
-        far_out = -NormalDist().inv_cdf(tail) * math.sqrt(float(scale))
-    else:
-        far_out = -float(scale) * math.log(2 * tail)
+    far_out = law_of(mechanism).quantile(tail, float(scale))
     return abs(noise - sign * far_out) <= 1 + 1e-6 * far_out
 
 

@@ -371,7 +371,7 @@ def expected_error(groups: Groups, budget: Budget, quantile: Fraction) -> float:
     means = []
     for values, (histogram, choice, _) in zip(groups, chosen_by(groups, budget, quantile), strict=True):
         (row,) = losses(histogram, choice).tolist()
-        probabilities = choice.chooser.probabilities(row)
+        probabilities = choice.mechanism.probabilities(row)
         means.append(math.fsum(p * rank_error(values, step, quantile) for step, p in enumerate(probabilities)))
     return fmean(means)
 
@@ -383,11 +383,11 @@ def spinewise(groups: Groups, budget: Budget, quantile: Fraction, draws: int) ->
         values = groups[number]
         true = int(np.searchsorted(np.cumsum(histogram[0]), math.ceil(quantile * len(values))))
         key = bytes([number, quantile.denominator]) + bytes(29)
-        steps = choice.chooser.draw(key + b"q", np.repeat(losses(histogram, choice), draws, axis=0))
+        steps = choice.mechanism.draw(key + b"q", np.repeat(losses(histogram, choice), draws, axis=0))
         counts = filtered(counts_in_windows(np.repeat(histogram, draws, axis=0), steps), framework)
-        noisy = counts + sampler_for(windows.noise).draw(key + b"w", 0, counts.size).reshape(counts.shape)
+        noisy = counts + sampler_for(windows.mechanism).draw(key + b"w", 0, counts.size).reshape(counts.shape)
         for step, row in zip(steps.tolist(), noisy.tolist(), strict=True):
-            low, high = interval(step, row, STEPS, quantile, framework, windows.noise.variance)
+            low, high = interval(step, row, STEPS, quantile, framework, windows.mechanism.variance)
             covered.append(low <= true <= high)
             widths.append(100 * (high - low))
         errors.append([rank_error(values, step, quantile) for step in steps.tolist()])

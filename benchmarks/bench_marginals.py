@@ -63,7 +63,8 @@ from features.marginals.records import WholeRecords, draw_records
 from features.marginals.whole import Seed
 from geography.build import spine_from_prefixes
 from pipeline.model.public_key import public_key
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "tests")]
@@ -124,10 +125,10 @@ def adult(cliques: Sequence[Sequence[str]]) -> Population:
 def split_by_nodes(people: Population, cliques: Sequence[Clique], rho: Fraction) -> list[dict[Clique, NoiseSpec]]:
     """Levels by the square root of their areas, to a ten-thousandth; cliques alike; a record is replaced."""
     roots = np.sqrt(np.array(people.sizes))
-    out = []
+    out: list[dict[Clique, NoiseSpec]] = []
     for root in roots:
         share = Fraction(round(10_000 * float(root / roots.sum())), 10_000) * rho / len(cliques)
-        out.append(dict.fromkeys(cliques, NoiseSpec("discrete_gaussian", 1 / share)))
+        out.append(dict.fromkeys(cliques, DiscreteGaussian(1 / share)))
     return out
 
 
@@ -198,7 +199,7 @@ def bench_adult(keys: int, replicates: int) -> dict[str, Any]:
 def bench_chosen(keys: int) -> dict[str, Any]:
     alone = adult([[name] for name in adult(CENSUS_DP_CLIQUES).tree.domain.names])
     domain, singles = alone.tree.domain, tuple((a,) for a in range(len(alone.tree.domain.names)))
-    of_single = NoiseSpec("discrete_gaussian", 20 * Fraction(len(singles)))
+    of_single = DiscreteGaussian(20 * Fraction(len(singles)))
     distances = []
     for key in range(keys):
         (ones,) = measured(alone, [dict.fromkeys(singles, of_single)], 1000 + key)
@@ -279,7 +280,9 @@ def bench_wide(replicates: int) -> dict[str, Any]:
     cells = sum(map(people.tree.domain.size, people.tree.bags))
     print(f"{len(people.tree.bags)} cliques, {cells:,} cells, areas {people.sizes}; made with {_memory():.1f} GB")
     share = Fraction(1, len(people.sizes) * len(people.tree.bags))
-    noise = [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", 1 / share)) for _ in people.sizes]
+    noise: list[dict[Clique, NoiseSpec]] = [
+        dict.fromkeys(people.tree.bags, DiscreteGaussian(1 / share)) for _ in people.sizes
+    ]
     design = CliqueDesign(people.tree, people.parents, noise)
     seconds = {}
     begun = time.perf_counter()

@@ -22,6 +22,7 @@ from pipeline.model.draw import Draw, by_level, kinds_of
 from pipeline.model.link import Link
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.universe import Universe
+from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.release.manifest import StatedDraw
 
 
@@ -84,7 +85,7 @@ class Plan:
                 known by one another in a circle; or what is drawn costs more than is promised.
         """
         files = Counter(self.files)
-        drawn = Counter(one.file for one in self.draws if one.file and one.mechanism != "exponential")
+        drawn = Counter(one.file for one in self.draws if one.file and one.mechanism in NOISES)
         for file in (*files, *drawn):
             if files[file] != 1 or drawn[file] > 1:
                 raise ValueError(f"plan: {file} has {files[file]} products and {drawn[file]} draws")
@@ -119,9 +120,9 @@ class Plan:
                 )
         for one in universe.selections:
             file, versions = run.name_of(folder.selected(one.name, one.level)), one.select.versions
-            of_it = partial(stated, level=one.level, file=file, versions=versions)
-            yield of_it(query=one.select.stream_name, mechanism="exponential", scales=(str(one.select.epsilon),))
-            yield of_it(query=one.select.measured_name, mechanism=one.noise.mechanism, scales=(str(one.noise.scale),))
+            of_it, select = partial(stated, level=one.level, file=file, versions=versions), one.select
+            for query, used in ((select.stream_name, select.mechanism), (select.measured_name, one.noise)):
+                yield of_it(query=query, mechanism=used.mechanism, scales=(str(used.scale),))
 
 
 def _costs(universe: Universe, draws: Sequence[Draw]) -> list[Fraction]:

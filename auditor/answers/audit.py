@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,9 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from auditor.accounting import masses
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
@@ -21,6 +17,7 @@ from auditor.contents import hash_problems, other_versions, receipt_problems, so
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, moved_by, noted, of_run, unknown_receipts
+from auditor.mechanisms import law_of
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.spec import read_json
 from auditor.reading.values import exact_sum
@@ -73,7 +70,7 @@ def _columns(answer: Answer) -> dict[str, list[tuple[str | None, ...]]]:
         columns["mean"] = [(mean, None, None) for mean in _means(answer)]
     for name in ["sum"] if answer.statistic == "sum" else ["count"]:
         part, unit = answer.parts[name], answer.unit if name == "sum" else Fraction(1)
-        half = half_width(str(part["mechanism"]), Fraction(part["scale"]))
+        half = law_of(str(part["mechanism"])).half_width(float(Fraction(part["scale"])))
         numbers = answer.published[name].tolist()
         columns[name] = [tuple(written(one * unit) for one in (n, n - half, n + half)) for n in numbers]
     return columns
@@ -108,17 +105,6 @@ def written(value: Fraction | int) -> str:
 
 def _rounded(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
-
-
-def half_width(mechanism: str, scale: Fraction) -> int:
-    """The least whole h with noise from -h to h in 90 % or more."""
-    s, beyond = float(scale), 0.1 + 1e-12
-    if mechanism == "discrete_laplace":  # r^(h + 1) is at most half of it times 1 + r, with r = exp(-1 / s)
-        return max(0, math.ceil(-s * math.log(beyond * (1 + math.exp(-1 / s)) / 2)) - 1)
-    if s >= 10**4:
-        return math.ceil(1.6448536269514722 * math.sqrt(s) - 0.5)
-    chances = masses(mechanism, scale)
-    return int(np.argmax(2 * chances.cumsum() - chances[0] >= 0.9))
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.answers.kept import Answer
+from auditor.mechanisms import NOISE
 from auditor.reading.findings import FormError
 from auditor.reading.values import BoolArray, IntArray, sums
 
@@ -71,7 +72,7 @@ def due_parts(answer: Answer) -> list[DuePart]:
     """All that the statistic is made of, with the sensitivities of this program."""
     budget, k = answer.budget, answer.together
     records = {"records": k}
-    noise = "discrete_gaussian" if answer.zcdp else "discrete_laplace"
+    noise = NOISE[answer.zcdp]
     if answer.ranked:
         name, share = "clip" if answer.statistic == "clip" else "quantile", _CHOICE[answer.zcdp]
         choice = "exponential" if answer.zcdp else "permute_and_flip"

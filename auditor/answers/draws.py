@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -15,6 +14,7 @@ from auditor.answers.costs import CHOSEN, FILTERS
 from auditor.answers.kept import Answer
 from auditor.draws import Draw
 from auditor.keys import KeyedStream
+from auditor.mechanisms import law_of
 from auditor.noise import Noise, exceedances
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.values import IntArray, zeros
@@ -50,8 +50,7 @@ def tail_findings(answer: Answer) -> Iterator[Found]:
 
 def _spread(noise: Noise) -> Found:
     """Of noise that is too wide for a table: whether any of it is further out than once in 10^9, or all of it is 0."""
-    scale = float(noise.draw.scales[0])
-    far = 6.2 * math.sqrt(scale) if noise.draw.mechanism == "discrete_gaussian" else 22 * scale
+    far = law_of(noise.draw.mechanism).quantile(2e-10, float(noise.draw.scales[0]))
     beyond, problems = int((np.abs(noise.values) > far).sum()), []
     if beyond:
         problems.append(f"{beyond} numbers are further out than such noise is")

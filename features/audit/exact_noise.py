@@ -1,6 +1,4 @@
-"""The two noise distributions from their definitions, and what was added to true answers against them.
-
-discrete Gaussian: P(k) proportional to exp(-k^2 / (2 sigma^2));   discrete Laplace: proportional to exp(-|k| / b)
+"""Noise distributions from their definitions (`NoiseSpec.distance`), and what was added to true answers against them.
 
 A residual's place in its distribution, drawn uniformly within its
 probability, is a uniform number, whatever the scale; its normal quantile z is standard normal. So residuals of all
@@ -9,49 +7,40 @@ measurements can be tested together, and exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal, localcontext
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 from scipy import special, stats
 
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
 
 _DIGITS = 110
 _NOTHING = Decimal("1e-105")
 
 
-def rescaled(spec: NoiseSpec, factor: Fraction) -> NoiseSpec:
-    """The same noise with about `factor` times the standard deviation."""
-    return NoiseSpec(spec.mechanism, spec.scale * (factor**2 if spec.mechanism == "discrete_gaussian" else factor))
-
-
 def reach_of(spec: NoiseSpec) -> int:
     """An outcome that noise exceeds with a probability below 1e-19."""
-    scale = float(spec.scale)
-    return int(12 * scale**0.5 if spec.mechanism == "discrete_gaussian" else 45 * scale) + 1
+    return int(spec.farthest(1, 1e-30) * math.sqrt(spec.continuous_variance)) + 1
 
 
 def probabilities(spec: NoiseSpec, largest: int) -> FloatArray:
     """P(X = k) for |k| <= largest, `(2 * largest + 1,)`, to the precision of floats."""
     k = np.arange(-largest, largest + 1, dtype=np.float64)
-    scale = float(spec.scale)
-    weights = np.exp(-(k**2) / (2 * scale)) if spec.mechanism == "discrete_gaussian" else np.exp(-np.abs(k) / scale)
+    weights = np.exp(-spec.distance(k) / float(spec.unit * spec.scale))
     return weights / weights.sum()
 
 
 def exact_tails(spec: NoiseSpec) -> list[Decimal]:
     """P(X >= k) for k = 0, 1, ... until it is below 1e-100, with 100 digits, one exponential a term."""
     with localcontext(Context(prec=_DIGITS)):
-        scale = Decimal(spec.scale.numerator) / Decimal(spec.scale.denominator)
-        gaussian = spec.mechanism == "discrete_gaussian"
+        unit = spec.unit * Decimal(spec.scale.numerator) / Decimal(spec.scale.denominator)
         weights: list[Decimal] = []
         while not weights or weights[-1] > _NOTHING:
-            k = Decimal(len(weights))
-            weights.append((-(k * k) / (2 * scale) if gaussian else -k / scale).exp())
+            weights.append((-spec.distance(Decimal(len(weights))) / unit).exp())
         total = 2 * sum(weights) - 1
         tails = [Decimal(0)]
         for weight in reversed(weights):

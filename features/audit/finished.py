@@ -19,8 +19,8 @@ from pipeline.confidential.custody import KeySource, key_of_answer, key_of_relea
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Silent
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
@@ -130,19 +130,18 @@ def noise_findings(root: Path) -> Iterator[Finding]:
         root: the release directory, with restricted/.
     """
     try:
-        parts = [part for noise in noises(Release(root)) for part in noise.parts if part[-1].size]
+        parts = [part for one in noises(Release(root)) for part in one.parts if part[-1].size]
     except FormError as error:
         yield certain("release", "noise found", "measurements", [str(error)])
         return
     scores, spreads, problems = dict[str, FloatArray](), [1.0], list[str]()
     for seed, (name, mechanism, scale, residuals) in enumerate(parts):
-        gaussian = mechanism == "discrete_gaussian"
-        noise = NoiseSpec("discrete_gaussian" if gaussian else "discrete_laplace", scale)
-        own = scores[name] = normal_scores(residuals, noise, seed)
-        spreads.append(min(1.0, 2 * min(spread_p_value(own), zeros_p_value(residuals, noise))))
+        spec = NOISES[mechanism](scale)
+        own = scores[name] = normal_scores(residuals, spec, seed)
+        spreads.append(min(1.0, 2 * min(spread_p_value(own), zeros_p_value(residuals, spec))))
         if spreads[-1] < ALPHA / len(parts):
             problems.append(
-                f"{name}: the noise is not {noise} (p = {spreads[-1]:.2g}, mean of squares {(own**2).mean():.3g} where "
+                f"{name}: the noise is not {spec} (p = {spreads[-1]:.2g}, mean of squares {(own**2).mean():.3g} where "
                 "1 is right)"
             )
     limit, said = ALPHA / max(1, len(parts)), "; ".join(problems[:5])

@@ -11,12 +11,13 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from features.audit.exact_noise import probabilities, reach_of, rescaled
+from features.audit.exact_noise import probabilities, reach_of
 from features.audit.findings import Finding, statistical
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import NOISES
 from postprocess.arrays import FloatArray, IntArray
 
 _POOLED = 100.0  # least expected count of a class of the chi-square test
@@ -62,15 +63,14 @@ def zero_mass(draws: CountedDraws) -> float:
 
 
 def log_ratio_slope(draws: CountedDraws) -> float:
-    """Whether the logarithm of found over expected has a slope against k^2 (Gaussian) or |k| (Laplace).
+    """Whether the logarithm of found over expected has a slope against `NoiseSpec.distance`.
 
-    A slope is a wrong scale: log P(k) falls by k^2 / (2 sigma^2) or |k| / b. By weighted least squares over runs of
+    A slope is a wrong scale: log P(k) falls by distance(k) / (unit scale). By weighted least squares over runs of
     outcomes.
     """
     group = draws.classes(_SLOPE_POOLED)
     observed, expected = _sums(draws.observed, group), _sums(draws.chances * draws.size, group)
-    power = 2 if draws.spec.mechanism == "discrete_gaussian" else 1
-    height = np.abs(draws.outcomes.astype(np.float64)) ** power
+    height = draws.spec.distance(draws.outcomes.astype(np.float64))
     heights = _sums(draws.chances * draws.size * height, group) / expected
     used = observed > 0
     if used.sum() < 2 or np.ptp(heights[used]) == 0:
@@ -122,7 +122,7 @@ Draw = Callable[[NoiseSpec, bytes, int], IntArray]
 
 #: Factors on the standard deviation that every test has to notice.
 ARMS: Final = (Fraction(95, 100), Fraction(105, 100))
-_NARROW: Final = {"discrete_gaussian": Fraction(100), "discrete_laplace": Fraction(7)}
+_NARROW: Final = 100  # variance, persons squared
 
 
 @dataclass(frozen=True)
@@ -131,25 +131,16 @@ class Extent:
 
     Attributes:
         draws: of each distribution and each arm.
-        gaussians, laplaces: scales, sigma^2 and b.
+        specs: the distributions.
     """
 
     draws: int
-    gaussians: tuple[Fraction, ...]
-    laplaces: tuple[Fraction, ...]
-
-
-def _fractions(*texts: str) -> tuple[Fraction, ...]:
-    return tuple(Fraction(text) for text in texts)
+    specs: tuple[NoiseSpec, ...]
 
 
 #: 1e-2 is not here: its draws are all 0 but for one in 1e21, and only the undecidable path (`streams`) can be tested.
-FULL: Final = Extent(
-    draws=1_000_000,
-    gaussians=_fractions("1/4", "1", "19/10", "100", "10000", "1000000", "100000000"),
-    laplaces=_fractions("1/2", "1", "7", "70", "7000"),
-)
-QUICK: Final = Extent(draws=500_000, gaussians=_fractions("1/4", "19/10", "10000"), laplaces=_fractions("1", "70"))
+FULL: Final = Extent(1_000_000, tuple(kind(Fraction(scale)) for kind in NOISES.values() for scale in kind.audited))
+QUICK: Final = Extent(500_000, tuple(one(Fraction(scale)) for one in NOISES.values() for scale in one.audited_quickly))
 
 
 def installed_draw(spec: NoiseSpec, stream_key: bytes, count: int) -> IntArray:
@@ -166,17 +157,15 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
         draw: what is tested.
     """
     key = MasterKey.from_text(f"insecure-test:{seed}")
-    specs = [NoiseSpec("discrete_gaussian", scale) for scale in extent.gaussians]
-    specs += [NoiseSpec("discrete_laplace", scale) for scale in extent.laplaces]
-    for spec in specs:
+    for spec in extent.specs:
         counted = CountedDraws(draw(spec, _stream_key(key, str(spec)), extent.draws), spec)
         arms = {}
         for factor in ARMS:
-            faulty = draw(rescaled(spec, factor), _stream_key(key, f"{spec} {factor}"), extent.draws)
+            faulty = draw(spec.rescaled(factor), _stream_key(key, f"{spec} {factor}"), extent.draws)
             arms[f"{float(factor):g} times the scale"] = CountedDraws(faulty, spec)
         for name, test in TESTS.items():
             # A wide distribution is at 0 too rarely for a scale to show in it.
-            if name != "exact zero mass" or spec.scale <= _NARROW[spec.mechanism]:
+            if name != "exact zero mass" or spec.continuous_variance <= _NARROW:
                 yield statistical("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
     yield from choice_findings(extent, key)
 

@@ -14,21 +14,14 @@ from auditor.keys import pattern
 from auditor.sampler import boundaries, drawn, flipped
 from features.audit.findings import Finding, certain
 from features.audit.finished import GROUP
-from pipeline.privacy.budget import NoiseSpec
+from features.audit.samplers import QUICK
 from pipeline.privacy.keys import MasterKey, draws_key
 from pipeline.privacy.noise.choices import PermuteAndFlip
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from postprocess.arrays import IntArray
 
-#: Distributions compared: boundaries, and draws far out.
-NOISES: Final = (
-    NoiseSpec("discrete_gaussian", Fraction(1, 3)),
-    NoiseSpec("discrete_gaussian", Fraction(8)),
-    NoiseSpec("discrete_gaussian", Fraction(2500)),
-    NoiseSpec("discrete_laplace", Fraction(1, 2)),
-    NoiseSpec("discrete_laplace", Fraction(7)),
-)
 #: Choices compared.
 _CHOOSER: Final = PermuteAndFlip(Fraction(1, 3))
 _CONTEXT: Final = ("records", "spine", "spec")
@@ -45,7 +38,7 @@ def second_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
     """
     words, keys = (1 << 22, 1 << 13) if quick else (1 << 25, 1 << 15)
     yield certain(GROUP, "streams", "keys of levels and queries", stream_problems(seed), well="each its own")
-    for noise in NOISES:
+    for noise in QUICK.specs:
         subject = f"{noise.mechanism}, scale {noise.scale}"
         problems = boundary_problems(noise)
         yield certain(GROUP, "boundaries", subject, problems, well="all the same, tails included")

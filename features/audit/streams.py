@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from features.audit.exact_noise import exact_tails, rescaled
+from features.audit.exact_noise import exact_tails
 from features.audit.findings import Finding, certain, statistical
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.privacy.noise.sampler import decide, sampler_for
 from pipeline.privacy.noise.streams import Stream
 
@@ -45,13 +47,9 @@ def stream_findings(seed: int, n_words: int = 1 << 20, decide: Decide = decide) 
     yield _vectors()
     yield _seekable(seed)
     yield from _uniform(seed, n_words)
-    for spec in (
-        NoiseSpec("discrete_gaussian", Fraction(1, 100)),
-        NoiseSpec("discrete_gaussian", Fraction(19, 10)),
-        NoiseSpec("discrete_gaussian", Fraction(100)),
-        NoiseSpec("discrete_laplace", Fraction(7, 10)),
-    ):
-        yield _undecidable(spec, decide)
+    for kind in NOISES.values():
+        for scale in ("1/100", "19/10", "100"):
+            yield _undecidable(kind(Fraction(scale)), decide)
 
 
 def _key(seed: int, purpose: str) -> bytes:
@@ -76,7 +74,7 @@ def _seekable(seed: int) -> Finding:
         count = int(rng.integers(1, 100))
         if not np.array_equal(stream.words(start, count), whole[start : start + count]):
             problems.append(f"words {start} to {start + count} differ when entered there")
-    spec = NoiseSpec("discrete_gaussian", Fraction(100))
+    spec = DiscreteGaussian(Fraction(100))
     key = _key(seed, "noise")
     noise = sampler_for(spec).draw(key, 0, 200_000)
     for start in (1, 65_535, 65_536, 123_457):
@@ -118,7 +116,7 @@ def _undecidable(spec: NoiseSpec, decide: Decide) -> Finding:
     """Uniforms a last digit below and above P(X <= -k), in 256 bits, must give -k and what follows it."""
     problems = _open_draws(spec, spec, decide)
     arms = ("0.95 times the scale", Fraction(95, 100)), ("1.05 times the scale", Fraction(105, 100))
-    problems += [f"{arm} is not noticed" for arm, by in arms if not _open_draws(spec, rescaled(spec, by), decide)]
+    problems += [f"{arm} is not noticed" for arm, by in arms if not _open_draws(spec, spec.rescaled(by), decide)]
     well = f"decided on both sides of every boundary; notices {', '.join(arm for arm, _ in arms)}"
     return certain("streams", "undecidable path", str(spec), problems, well=well)
 

@@ -36,7 +36,10 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import BUDGET_NAMES, NoiseSpec
+from pipeline.privacy.budget import BUDGET_NAMES
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.discrete_laplace import DiscreteLaplace
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
@@ -73,9 +76,9 @@ def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[floa
 def _loss(spec: NoiseSpec) -> tuple[FloatArray, int]:
     """Probabilities of the privacy losses of one number, and the first of these in steps; rare ones are left out."""
     reach = reach_of(spec)
-    x, scale = np.arange(-reach, reach + 1), float(spec.scale)
+    x = np.arange(-reach, reach + 1)
     chances = probabilities(spec, reach)
-    loss = (1 - 2 * x) / (2 * scale) if spec.mechanism == "discrete_gaussian" else (np.abs(x - 1) - np.abs(x)) / scale
+    loss = (spec.distance(x - 1) - spec.distance(x)) / float(spec.unit * spec.scale)
     used = chances > 1e-15
     steps = np.ceil(loss[used] / _STEP - 1e-9).astype(np.int64)
     distribution: FloatArray = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
@@ -84,10 +87,7 @@ def _loss(spec: NoiseSpec) -> tuple[FloatArray, int]:
 
 def log_likelihood_ratio(values: IntArray, first: IntArray, other: IntArray, spec: NoiseSpec) -> float:
     """The logarithm ln of how much likelier the noisy `values` are if the truth is `first` than if it is `other`."""
-    scale = float(spec.scale)
-    if spec.mechanism == "discrete_gaussian":
-        return float(((values - other) ** 2 - (values - first) ** 2).sum() / (2 * scale))
-    return float((np.abs(values - other) - np.abs(values - first)).sum() / scale)
+    return float((spec.distance(values - other) - spec.distance(values - first)).sum() / float(spec.unit * spec.scale))
 
 
 def divergence_bounds(left: FloatArray, right: FloatArray, epsilons: Sequence[float], alpha: float) -> list[float]:
@@ -265,9 +265,8 @@ def expected_of(universe: Universe, run: RunDirectory) -> Iterator[ExpectedMeasu
     for level in universe.strategy.levels:
         for one in level.queries:
             cost = universe.own_budget * level.share * one.share
-            noise = NoiseSpec("discrete_laplace", moved / cost)
-            if universe.framework == "zcdp":
-                noise = NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
+            zcdp = universe.framework == "zcdp"
+            noise = DiscreteGaussian(Fraction(moved, 2) / cost) if zcdp else DiscreteLaplace(moved / cost)
             yield ExpectedMeasurement(level.level, one.query, noise, run.main.measurement(level.level, one.query.name))
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.util import find_spec
@@ -40,7 +40,8 @@ from geography.sums import roll_up
 from pipeline.errors import InputError
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
-from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import FloatArray, IntArray
 
@@ -127,13 +128,19 @@ class Apart:
 # -- the same noise by OpenDP ------------------------------------------------------------------------------------------
 
 
+#: How OpenDP calls the noises that it has, the distance of neighbours and its type; what it takes the scale for.
+_OPENDP_HAS: Final[Mapping[str, tuple[str, str, str, Callable[[Fraction], float]]]] = {
+    "discrete_gaussian": ("make_gaussian", "l2_distance", "f64", math.sqrt),
+    "discrete_laplace": ("make_laplace", "l1_distance", "i64", float),
+}
 #: Numbers that OpenDP is given at a time: its vectors are lists of Python.
 _AT_ONCE = 1 << 20
 
 
 def opendp_noise(universe: Universe, truth: Sequence[sp.csr_array]) -> OpenDP | None:
-    """The way, if OpenDP is installed."""
-    return OpenDP(Apart(universe, truth, 0)) if find_spec("opendp") else None
+    """The way, if OpenDP is installed and has such noise."""
+    apart = Apart(universe, truth, 0)
+    return OpenDP(apart) if find_spec("opendp") and apart.noise.mechanism in _OPENDP_HAS else None
 
 
 @dataclass(eq=False)
@@ -178,9 +185,8 @@ def mechanism(apart: Apart, size: int):  # type: ignore[no-untyped-def]  # OpenD
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"), size=size)
-    if apart.noise.mechanism == "discrete_gaussian":
-        return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=math.sqrt(apart.noise.scale))
-    return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=float(apart.noise.scale))
+    maker, distance, of, scale = _OPENDP_HAS[apart.noise.mechanism]
+    return getattr(dp.m, maker)(domain, getattr(dp, distance)(T=of), scale=scale(apart.noise.scale))
 
 
 # -- cell keys ---------------------------------------------------------------------------------------------------------

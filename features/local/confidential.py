@@ -31,7 +31,6 @@ from pipeline.execution.job import Job
 from pipeline.model.record_source import RecordSource
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import farthest
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.cells import CHUNK_ROWS
 from pipeline.records.columns import LEFT_OUT, LeafReader
@@ -182,8 +181,7 @@ def allowed_difference(central: Central, level: str, cells: int, areas: int) -> 
         areas: that are compared, of all levels.
     """
     noise = central.noise(level)
-    variance = float(noise.scale) if noise.mechanism == "discrete_gaussian" else 2 * float(noise.scale) ** 2
-    return farthest(central.framework, areas, _FALSE_ALARM) * math.sqrt(cells * variance)
+    return noise.farthest(areas, _FALSE_ALARM) * math.sqrt(cells * noise.continuous_variance)
 
 
 # -- counting reports -------------------------------------------------------------------------------------------------

@@ -36,8 +36,10 @@ from pipeline.model.promise import MechanismUse
 from pipeline.model.schema import Attribute
 from pipeline.model.strategy import Earlier
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from pipeline.privacy.budget import MOVED, Framework, Neighbours, budget_of_one
 from pipeline.privacy.noise.choices import Exponential
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.spec.fields import Misfit
 from postprocess.arrays import IntArray
 
@@ -177,8 +179,6 @@ def largest_epsilon(rho: Fraction) -> Fraction:
     return Fraction(steps, _PARTS_OF_BUDGET)
 
 
-#: The square of the mean of |X| for X normal with variance 1, rounded down.
-_MEAN_SQUARED: Final = Fraction(6366, 10_000)
 #: Parts of a person in which the penalty of a cell is stated.
 _PARTS_OF_SCALE: Final = 1000
 
@@ -315,7 +315,7 @@ class ChoiceTerms:
         n_cliques = len(self._pairs.cliques(self._pairs.forest())) + self.rounds - len(self._pairs.forest())
         whole = budget_of_one(self.framework, self.rest, self.records)
         noise = noise_for(self.framework, whole, self.top_share, Fraction(1, n_cliques), self.neighbours)
-        squared = noise.scale**2 if noise.mechanism == "discrete_laplace" else _MEAN_SQUARED * noise.scale
+        squared = noise.mean_part * noise.continuous_variance
         penalty = Fraction(math.isqrt(math.floor(squared * _PARTS_OF_SCALE**2)), _PARTS_OF_SCALE)
         return replace(self._pairs, penalty=penalty)
 

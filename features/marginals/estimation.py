@@ -23,7 +23,7 @@ from pipeline.execution.steps import Notes
 from pipeline.model.draw import by_level
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table, Universe
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.release.form import Values
 from pipeline.release.histograms import LabelColumns, read_histogram, write_histogram
 from pipeline.release.microdata import microdata_form

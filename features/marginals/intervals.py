@@ -37,7 +37,7 @@ from features.marginals.linear import NoisyTable, ResidualsOfLevel, downward, up
 from features.marginals.whole import ExactTable, Seed, whole_numbers
 from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals

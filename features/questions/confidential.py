@@ -167,8 +167,8 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         Group(
             question.place,
             f"{one.part.name}: {question.text}",
-            one.mechanism,
-            one.scale,
+            one.mechanism.mechanism,
+            one.mechanism.scale,
             n_places * question.size * (n_around if one.part.name == "windows" else 1),
             _moved(work, one),
         )
@@ -219,14 +219,14 @@ def noise_of(
 ) -> IntArray:
     """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
     stream = _stream(work, key, fingerprint, one.part.name)
-    return sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)
+    return sampler_for(one.mechanism).draw(stream, 0, int(np.prod(shape))).reshape(shape)
 
 
 def chosen(work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: IntArray) -> IntArray:
     """The number of the step that is chosen for each group, `(n_groups,)`; the stream is bound as that of noise."""
     steps = np.empty(len(histogram), dtype=np.int64)
     stream = _stream(work, key, fingerprint, one.part.name)
-    mechanism, at_once = one.chooser, max(1, _AT_ONCE // histogram.shape[1])
+    mechanism, at_once = one.mechanism, max(1, _AT_ONCE // histogram.shape[1])
     for start in range(0, len(histogram), at_once):
         rows = slice(start, start + at_once)
         steps[rows] = mechanism.draw(stream, losses(histogram[rows], one), start)

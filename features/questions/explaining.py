@@ -15,7 +15,6 @@ from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.dataset import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger, amount_text
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.questions.intervals import half_width
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.released.cells import NoSumOfCellsError, SumsOfCells, sums_of_cells
 from pipeline.questions.sensitivity import MeasuredPart
@@ -153,9 +152,10 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
 
 def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained:
     if isinstance(one, MeasuredPart):
-        half, held = half_width(one.noise), "90 % interval: the number"
+        half, held = one.mechanism.half_width(), "90 % interval: the number"
         if checked.question.statistic == "most common":
-            half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
+            half = half_width_at_once(one.mechanism, checked.question.sizes[-1])
+            held = "90 %, all of a group at once: each"
         value = half * checked.question.unit_of(one.part.name)
         width = f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
         if (rank := checked.question.rank) is not None:
@@ -165,7 +165,7 @@ def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained
                 f"with ends typically {typical_reach(one, rank, framework):,} records away: each"
             )
         near, moves = f"{held} +- {width}", _moves(checked, one)
-        return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), near, moves)
+        return PartExplained(one.part.name, str(one.mechanism), one.reach, width, str(one.budget), near, moves)
     near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
     if one.beyond and checked.question.statistic in EXTREMES:
         side = "above" if checked.question.statistic == "max" else "below"
@@ -178,7 +178,7 @@ def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained
     name, records = checked.question.statistic, one.within
     name = str(checked.question.number) if name == "quantile" else name
     moves = f"a record moves a loss by up to {one.reach:,}{_several(checked)}"
-    return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, moves)
+    return PartExplained(name, str(one.mechanism), one.reach, f"{records:,} records", str(one.budget), near, moves)
 
 
 def _moves(checked: CheckedQuestion, one: MeasuredPart) -> str:
@@ -234,11 +234,11 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
         return None
     lows = [name for name in frame.columns if str(name).endswith(":low90")][: question.size]
     widths = [(frame[str(name).replace(":low90", ":high90")] - frame[name]).to_numpy() / 2 for name in lows]
-    own = half_width(first.noise)
+    own = first.mechanism.half_width()
     inexact = np.concatenate(widths)
     inexact = inexact[inexact > 0]
     typical = float(np.median(inexact)) if inexact.size else 0.0
-    combined = None if release is None else foretold(checked, release, first.noise.variance)
+    combined = None if release is None else foretold(checked, release, first.mechanism.variance)
     return Published(str(folder), typical, bool(typical <= own), combined)
 
 

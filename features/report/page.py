@@ -22,11 +22,12 @@ from pipeline.model.universe import Universe
 from pipeline.pages.data import Write, nowhere
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import mechanism
 from pipeline.publishing.promises import Promises
 from pipeline.release.area_sizes import size_labels
 from pipeline.release.changes import Changes, Move, TableChanges, read_changes
-from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement
+from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.spec.release_spec import ReleaseSpec
@@ -165,10 +166,12 @@ def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> 
     heat: dict[str, dict[str, tuple[str, float, str]]] = {}
     for (level, query), share in shares.items():
         noise = scales[level, query]
-        scale = Decimal(noise.scale_decimal) * _of_counts(universe, noise)
-        deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
-        text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
-        text = texts("a choice") if noise.mechanism == "exponential" else text
+        drawn, text = mechanism(noise.mechanism, Fraction(noise.scale)), texts("a choice")
+        if isinstance(drawn, NoiseSpec):
+            counted = universe.source.on_counts(drawn)
+            variance = drawn.continuous_variance * (counted.counts if isinstance(counted, MixedNoise) else 1)
+            deviation = (Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt()
+            text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
         heat.setdefault(level, {})[query] = (
             f"{texts.numerals.digits(f'{float(100 * share):.3g}')} %",
             round(float(share / largest), 3),
@@ -413,15 +416,6 @@ class UniverseView:
     def typical(self) -> tuple[MarginRow, ...]:
         """Of the first table, by level."""
         return tuple(row for row in self.margins if self.margins and row.table == self.margins[0].table)
-
-
-def _of_counts(universe: Universe, noise: NoiseStatement) -> Decimal:
-    """The variance of counts in that of what is drawn; 1, unless they are made of mixed numbers."""
-    if noise.mechanism != "discrete_gaussian":
-        return Decimal(1)
-    counted = universe.source.on_counts(NoiseSpec(noise.mechanism, Fraction(noise.scale)))
-    part = counted.counts if isinstance(counted, MixedNoise) else Fraction(1)
-    return Decimal(part.numerator) / Decimal(part.denominator)
 
 
 def _universe(

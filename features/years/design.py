@@ -40,7 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.errors import InputError
-from pipeline.privacy.budget import Neighbours, NoiseSpec
+from pipeline.privacy.budget import Neighbours
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
 
 #: (pairs of histories) x (ways to share answers) that are gone through; beyond it the bound is taken.
@@ -422,7 +424,7 @@ class Design:
         """
         if rho <= 0:
             raise InputError(f"budget of a series: found rho = {rho}; it must be above 0")
-        return NoiseSpec("discrete_gaussian", Fraction(self.reach.value) / (2 * rho))
+        return DiscreteGaussian(Fraction(self.reach.value) / (2 * rho))
 
     def costs(self) -> Mapping[int, Reach]:
         """Spells -> what a person with so many costs at most, as a part of the budget."""

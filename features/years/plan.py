@@ -20,7 +20,8 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import decimal_text
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import MOVED, NoiseSpec
+from pipeline.privacy.budget import MOVED
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.spec.release_spec import load_spec
 
 
@@ -220,7 +221,7 @@ def _planned(universe: Universe, terms: SeriesTerms, seconds: float = 0.0) -> De
         rho = universe.budget * draw.share
         if design is None:
             scale = terms.distance * MOVED[universe.neighbours] / (2 * rho)
-            variance = NoiseSpec("discrete_gaussian", scale).variance
+            variance = DiscreteGaussian(scale).variance
             errors[draw.level, draw.query.name] = (math.sqrt(variance), math.sqrt(2 * variance))
         else:
             errors[draw.level, draw.query.name] = design.errors(rho)

@@ -17,7 +17,8 @@ from pipeline.model.mixed import MixedNoise, Unmixed
 from pipeline.model.series import Counted, Loss, SeriesPeriod
 from pipeline.model.source import OwnNoise, Wanted
 from pipeline.model.texts.message import marked
-from pipeline.privacy.budget import MOVED, Neighbours, NoiseSpec
+from pipeline.privacy.budget import MOVED, Neighbours
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from postprocess.arrays import IntArray
 
 Step = Literal["year", "quarter", "month", "day"]

@@ -19,8 +19,6 @@ from pipeline.confidential.parts import part_of
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
-from pipeline.model.selection import Selection
-from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.release.layout import RunDirectory
@@ -80,20 +78,16 @@ class ConfidentialSteps:
         else:
             if not self.may_draw:
                 raise ValueError(f"{task}: nothing is drawn that was not charged")
-            draw, what = self._drawing(task, of, place)
+            draws: dict[str, Callable[..., None]] = {
+                "measure": part.measure,
+                MEASURE_POSITIVE: part.measure_positive,
+                "select": select_versions,
+            }
+            if task not in draws:
+                raise ValueError(f"{task!r} is not a task")
+            what = next(each for each in of.selections if each.name == place) if task == "select" else place
             fingerprint = self.bound_fingerprints()[of.name]
-            shielded(run, task, partial(draw, self.job, self.key, fingerprint, of, what))
-
-    def _drawing(self, task: str, of: Universe, place: str) -> tuple[Callable[..., None], str | Selection]:
-        """What draws the answers of a task, and of which level, or of which choice."""
-        part = part_of(of.source)
-        if task == "measure":
-            return part.measure, place
-        if task == MEASURE_POSITIVE:
-            return part.measure_positive, place
-        if task == "select":
-            return select_versions, next(each for each in of.selections if each.name == place)
-        raise ValueError(f"{task!r} is not a task")
+            shielded(run, task, partial(draws[task], self.job, self.key, fingerprint, of, what))
 
     def charge(self, task: str) -> None:
         """Reserve the budget before it is spent, and at the end commit it; repeating the same run is not charged."""

@@ -38,7 +38,7 @@ from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.batch import members_expected

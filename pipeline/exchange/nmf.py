@@ -27,6 +27,7 @@ from geography.spine import first_few
 from pipeline.errors import InputError, MemoryShortError, ReleaseError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
+from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.release.measurements import MeasurementHeader, open_measurement
 from pipeline.storage.files import texts
 from pipeline.storage.guard import GuardedFile
@@ -104,10 +105,9 @@ class Wanted:
 
     def nominal(self) -> FloatArray:
         """The same by the scale alone, sigma^2 or 2 b^2, as a file made elsewhere may state it."""
-        scales = np.array([float(scale) for scale in (self.header.scale, *(s for s, _ in self.header.others))])
+        kind, scales = NOISES[self.header.mechanism], (self.header.scale, *(scale for scale, _ in self.header.others))
         kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
-        laplace = self.header.mechanism == "discrete_laplace"
-        return np.asarray(2 * scales**2 if laplace else scales)[kinds]
+        return np.array([float(kind(scale).continuous_variance) for scale in scales])[kinds]
 
 
 class LevelMeasurements:

@@ -18,7 +18,7 @@ from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import AddedAnswer, Strategy
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 
 
 @dataclass(frozen=True)

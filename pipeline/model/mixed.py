@@ -12,7 +12,8 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from postprocess.arrays import FloatArray
 
 __all__ = ["MIXED", "MixedNoise", "Unmixed"]
@@ -56,7 +57,7 @@ class MixedNoise:
     def simulated(self) -> NoiseSpec:
         """Noise on whole numbers with about this variance, for simulated runs."""
         least = Fraction(1, _FINENESS)
-        return NoiseSpec("discrete_gaussian", max(Fraction(self.variance).limit_denominator(_FINENESS), least))
+        return DiscreteGaussian(max(Fraction(self.variance).limit_denominator(_FINENESS), least))
 
 
 @dataclass(frozen=True)

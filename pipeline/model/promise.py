@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
-
-if TYPE_CHECKING:
-    from pipeline.privacy.noise.choices import Exponential
+from pipeline.privacy.budget import MOVED, Framework, Neighbours
+from pipeline.privacy.noise.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,12 @@ class MechanismUse:
     query: str
     attributes: frozenset[str]
     size: int
-    mechanism: NoiseSpec | Exponential
+    mechanism: Mechanism
     cost: Fraction
     weight: int = 0
     chosen: bool = False
 
-    def moving(self, moved: int) -> tuple[NoiseSpec | Exponential, int]:
+    def moving(self, moved: int) -> tuple[Mechanism, int]:
         """The mechanism, and on how many numbers that move by one it is used, where `moved` of them do.
 
         Losses of a choice with the weight w move by at most w `moved`, as those of one whose epsilon is so many times
@@ -67,7 +64,7 @@ class Promise:
     reach: int = 1
     stretch: Fraction = Fraction(1)
 
-    def cost(self, mechanism: NoiseSpec | Exponential) -> Fraction:
+    def cost(self, mechanism: Mechanism) -> Fraction:
         """Rho or epsilon of one person's change, exact, where the mechanism is used on all numbers of a level.
 
         rho grows with the square of what a person moves numbers by, epsilon with it (`budget.budget_of_one`).
@@ -76,8 +73,6 @@ class Promise:
             ValueError: the mechanism has no epsilon, which a pure promise needs.
         """
         moved, times = MOVED[self.neighbours], self.records * self.reach
-        if self.framework == "zcdp":
-            return mechanism.rho(moved) * times**2 * self.stretch
-        if (epsilon := mechanism.epsilon(moved)) is None:
+        if (cost := mechanism.cost(self.framework, moved)) is None:
             raise ValueError(f"{mechanism}: no pure promise can be kept with it")
-        return epsilon * times * self.stretch
+        return cost * times ** (2 if self.framework == "zcdp" else 1) * self.stretch

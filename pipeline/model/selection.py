@@ -7,8 +7,10 @@ from fractions import Fraction
 
 from pipeline.model.promise import Promise
 from pipeline.model.query import Query
-from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.noise.choices import Select, affordable_epsilon
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.marginal import Marginal
 

@@ -11,7 +11,9 @@ from pipeline.errors import SpecError
 from pipeline.model.exact import sum_text
 from pipeline.model.promise import MechanismUse
 from pipeline.model.query import Query
-from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 
 #: What one person's change is in both: another answer. With add-remove the two promises would be about other changes.
 _NEIGHBOURS: Neighbours = "change-one"

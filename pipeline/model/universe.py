@@ -30,7 +30,9 @@ from pipeline.model.series import SeriesPeriod
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Earlier, Strategy
 from pipeline.model.together import Together
-from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 from postprocess.arrays import BoolArray, IntArray
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pipeline.errors import ChangedFileError, InputError, ReleaseError
-from pipeline.privacy.budget import Framework, Mechanism, Neighbours
+from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.noise.mechanisms import MechanismName
 from pipeline.questions.domain import Domain
 from pipeline.questions.plan import QuestionPlan
-from pipeline.questions.quantiles import Mechanism as Chooser
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.sensitivity import MeasuredPart
@@ -45,7 +45,7 @@ class PartStated(Stated):
     """
 
     name: Literal["count", "sum", "windows", "quantile", "clip"]
-    mechanism: Mechanism | Chooser
+    mechanism: MechanismName
     scale: Positive
     budget: Positive
     reach: int
@@ -63,7 +63,12 @@ class PartStated(Stated):
             if isinstance(one, Ranked)
             else {"centre": one.part.centre, "numbers": one.numbers}
         )
-        drawn = {"name": one.part.name, "mechanism": one.mechanism, "scale": str(one.scale), "budget": str(one.budget)}
+        drawn = {
+            "name": one.part.name,
+            "mechanism": one.mechanism.mechanism,
+            "scale": str(one.mechanism.scale),
+            "budget": str(one.budget),
+        }
         return cls.model_validate({**drawn, "reach": one.reach, **own})
 
 

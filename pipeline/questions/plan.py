@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from pipeline.privacy.budget import Framework, Neighbours
-from pipeline.questions.intervals import half_width
-from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, Ranked
+from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart, measured
 from pipeline.questions.windows import MADE_WITH, bought, columns_of
@@ -110,7 +109,7 @@ def _of_numbers(plan: QuestionPlan) -> str:
         return MOST_COMMON_NOTE
     if question.least is None:
         return NOTE
-    least, half = question.least, half_width(first.noise)
+    least, half = question.least, first.mechanism.half_width()
     most = least - half - 1
     wrongly = f"one of {most:,} or fewer is listed with a probability of at most 5 %"
     if most < 0:
@@ -124,7 +123,7 @@ def _of_numbers(plan: QuestionPlan) -> str:
 
 def _of_rank(plan: QuestionPlan, chosen: Ranked) -> str:
     statistic, number, beyond, chooser = (
-        plan.question.statistic, plan.question.number, chosen.beyond, CALLED[chosen.mechanism],
+        plan.question.statistic, plan.question.number, chosen.beyond, chosen.mechanism.by,
     )  # fmt: skip
     if statistic == CLIP:
         shared = number is not None and number < 1

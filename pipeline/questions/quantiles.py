@@ -20,9 +20,9 @@ at the same epsilon; its rho is four times as large.
 A maximum is no number that can be told: it is one person's amount. Asked for it is the least step that at most t
 records are above, and of a minimum the highest that at most t are below, with a public t: q n is then n - t, or t,
 which moves as far as q n with q = 1, or 0. Ties are not looked at, so that some candidate has no loss, and all k
-candidates with losses of t or more are chosen with a probability of k exp(-e t / 2) at most, or half of that (see
-`_rank_needed`). t is the least for which that is 10 %: with 90 % the number is not beyond the largest amount, and fewer
-than 2 t records are above it.
+candidates with losses of t or more are chosen with a probability of k exp(-e t / 2) at most, or half of that
+(`Choice.loss_within`). t is the least for which that is 10 %: with 90 % the number is not beyond the largest amount,
+and fewer than 2 t records are above it.
 
 A clip is chosen among listed ends: the least that at most t records are above, or a share q of them, or else the last.
 It is a maximum among the ends, or a quantile 1 - q: a record counts at the first end that it is not above, and all
@@ -42,7 +42,8 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
-from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip, affordable_epsilon
+from pipeline.privacy.noise.choices import Choice, affordable_epsilon
+from pipeline.privacy.noise.mechanisms import CHOICE
 from postprocess.arrays import IntArray
 
 #: The statistics that are chosen by rank, with the fraction of the records at or below the number, where it is fixed.
@@ -53,21 +54,6 @@ CLIP: Final = "clip"
 
 #: Times which losses are taken where a root of 2 is needed.
 _FINER: Final = 70
-#: What numbers are chosen with.
-Mechanism = Literal["exponential", "permute_and_flip"]
-#: By the framework of the budget.
-_CHOSEN_WITH: Final[dict[Framework, Mechanism]] = {"zcdp": "exponential", "pure": "permute_and_flip"}
-_CHOOSERS: Final[dict[Mechanism, type[Exponential] | type[PermuteAndFlip]]] = {
-    "exponential": Exponential,
-    "permute_and_flip": PermuteAndFlip,
-}
-#: What they are called.
-CALLED: Final[dict[Mechanism, str]] = {
-    "exponential": "the exponential mechanism",
-    "permute_and_flip": "permute-and-flip",
-}
-#: With which the number is further off than is told.
-_FAR: Final = 0.1
 #: Times the deviation of the rank that is chosen, up to which records of one step are told apart.
 _TIES: Final = 3
 #: Losses that are computed: beyond them a candidate is never chosen, and numbers stay within 64 bits.
@@ -105,7 +91,7 @@ class Ranked:
         part: what is chosen.
         reach: see `rank_reach`; of losses times `times`.
         budget: that it costs, rho or epsilon, exact.
-        scale: epsilon of the mechanism, for losses that move by one.
+        mechanism: what it is chosen with, for losses that move by one.
         times: that losses are taken.
         ties: records of one step of which the middle is taken; see the head of this file.
         beyond: of a maximum, minimum or clip, the records t that at most are above or below the number asked for.
@@ -114,24 +100,15 @@ class Ranked:
     part: Rank
     reach: int
     budget: Fraction
-    scale: Fraction
+    mechanism: Choice
     times: int
     ties: int
     beyond: int
-    mechanism: Mechanism = "exponential"
-
-    def __str__(self) -> str:
-        return f"{CALLED[self.mechanism].removeprefix('the ')}, epsilon = {self.scale}"
-
-    @property
-    def chooser(self) -> Exponential | PermuteAndFlip:
-        """The mechanism that it is drawn with."""
-        return _CHOOSERS[self.mechanism](self.scale)
 
     @property
     def within(self) -> int:
         """Records between the number chosen and the true one, at most, with a probability of 90 %."""
-        steps = _rank_needed(self.part.candidates, self.scale * self.times, self.mechanism)
+        steps = self.mechanism.loss_within(self.part.candidates, self.times)
         return math.ceil(Fraction(steps, self.part.quantile.denominator)) + self.ties
 
     @property
@@ -183,21 +160,22 @@ def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fra
         epsilon = affordable_epsilon(framework, budget, neighbours)
     except InputError:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
-    scale = epsilon / (reach * records)
+    chooser = CHOICE[framework](epsilon / (reach * records))
+    scale = chooser.scale
     ties = (
         0 if part.extreme or part.name == CLIP else math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
     )
-    beyond = _rank_needed(part.candidates, scale * times, _CHOSEN_WITH[framework]) if part.extreme else 0
+    beyond = chooser.loss_within(part.candidates, times) if part.extreme else 0
     beyond = beyond if part.above is None else part.above
     if max(ties * times, beyond) > _LARGEST_LOSS // 2:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
     cost = cost_of_rank(scale, reach, records, framework, neighbours)
-    return Ranked(part, reach, cost, scale, times, ties, beyond, _CHOSEN_WITH[framework])
+    return Ranked(part, reach, cost, chooser, times, ties, beyond)
 
 
 def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
     """What a choice costs: m (e R k)^2 / 8 of rho, or m e R k of epsilon."""
-    used, moved = _CHOOSERS[_CHOSEN_WITH[framework]](scale * reach * records), MOVED[neighbours]
+    used, moved = CHOICE[framework](scale * reach * records), MOVED[neighbours]
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
 
 
@@ -220,13 +198,3 @@ def losses(histogram: IntArray, one: Ranked) -> IntArray:
     spare[:, -1:] = 0
     found: IntArray = np.maximum(np.maximum(lacking, spare), 0) * one.times
     return found
-
-
-def _rank_needed(candidates: int, epsilon: Fraction, mechanism: Mechanism) -> int:
-    """The least whole loss t with (k - 1) exp(-epsilon t / 2) <= `_FAR`, of permute-and-flip half of the left side.
-
-    There a candidate of the weight w has the probability w times an integral over s of factors 1 - s v, v being the
-    weight of another one. One of them is 1 - s, of the candidate without loss, so that the integral is 1 / 2 at most.
-    """
-    wrong = 2 * _FAR if mechanism == "permute_and_flip" else _FAR
-    return math.ceil(2 * math.log((candidates - 1) / wrong) / float(epsilon) + 1e-9)

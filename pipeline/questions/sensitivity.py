@@ -25,16 +25,15 @@ from fractions import Fraction
 
 from pipeline.errors import InputError
 from pipeline.privacy.budget import (
-    LARGEST_SCALE,
     MOVED,
     Framework,
-    Mechanism,
     Neighbours,
-    NoiseSpec,
     reach_between,
     reach_of_total,
     rounded_text,
 )
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import NOISE
 from pipeline.questions.resolved import Part
 
 
@@ -47,27 +46,6 @@ def reach(part: Part, neighbours: Neighbours) -> int:
     return reach_of_total(part.low, part.high) if part.of == "total" else reach_between(part.low, part.high, neighbours)
 
 
-def scale_for(
-    part: Part, framework: Framework, neighbours: Neighbours, cost: Fraction, people: tuple[int, int]
-) -> tuple[Mechanism, Fraction]:
-    """The noise that costs so much: sigma^2 = D / (2 rho), or b = s / epsilon.
-
-    The same turned round is what noise of a scale costs: the scale and the cost stand for each other in both.
-
-    Args:
-        part: what is measured.
-        framework, neighbours: of the dataset.
-        cost: rho or epsilon; or the scale, to know its cost.
-        people: of one person how many records may change together, and in how many numbers a unit is counted.
-    """
-    records, numbers = people
-    moved = MOVED[neighbours] * (numbers if part.of == "unit" else 1)
-    far = reach(part, neighbours) * (records if part.of == "record" else 1)
-    if framework == "zcdp":
-        return "discrete_gaussian", moved * Fraction(far) ** 2 / (2 * cost)
-    return "discrete_laplace", moved * far / cost
-
-
 @dataclass(frozen=True)
 class MeasuredPart:
     """A part with its noise.
@@ -76,25 +54,15 @@ class MeasuredPart:
         part: what is measured.
         reach: see `reach`.
         budget: that it costs, rho or epsilon, exact.
-        noise: added to each of its numbers.
+        mechanism: the noise added to each of its numbers.
         numbers: in how many of them a unit is counted; 1 where records are.
     """
 
     part: Part
     reach: int
     budget: Fraction
-    noise: NoiseSpec
+    mechanism: NoiseSpec
     numbers: int
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """Of the noise."""
-        return self.noise.mechanism
-
-    @property
-    def scale(self) -> Fraction:
-        """Of the noise, sigma^2 or b."""
-        return self.noise.scale
 
 
 def measured(
@@ -126,12 +94,14 @@ def measured(
     share, found = budget / len(parts), []
     for part in parts:
         several = min(records, numbers) if part.of == "unit" else 1
-        name, scale = scale_for(part, framework, neighbours, share, (records, several))
-        if scale > LARGEST_SCALE[name]:
+        kind, moves = NOISE[framework], reach(part, neighbours)
+        together = records if part.of == "record" else 1
+        scale = kind.scale_for(share, MOVED[neighbours] * several, moves * together)
+        if scale > kind.largest:
             raise InputError(
                 f"budget: found {budget}; for the {part.name} it buys noise of scale {rounded_text(scale, 3)}, above "
-                f"the {float(LARGEST_SCALE[name]):.3g} that can be drawn: spend more"
+                f"the {float(kind.largest):.3g} that can be drawn: spend more"
                 + ("" if part.name == "count" else ", or take a larger unit or ends nearer to each other")
             )
-        found.append(MeasuredPart(part, reach(part, neighbours), share, NoiseSpec(name, scale), several))
+        found.append(MeasuredPart(part, moves, share, kind(scale), several))
     return tuple(found)

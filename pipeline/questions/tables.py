@@ -15,8 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from pipeline.errors import ReleaseError
-from pipeline.privacy.budget import NoiseSpec
-from pipeline.questions.intervals import half_width
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolved import Resolved
@@ -57,7 +56,7 @@ def most_common(
 
 def half_width_at_once(noise: NoiseSpec, numbers: int) -> int:
     """Half of the width of intervals that hold so many numbers with independent noise all at once, at 90 %."""
-    return half_width(noise, COVERAGE ** (1 / numbers))
+    return noise.half_width(COVERAGE ** (1 / numbers))
 
 
 def rank_ends(counts: Sequence[int], half: int) -> list[tuple[int, int]]:
@@ -147,7 +146,7 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
     if question.statistic == "most common":
         ranked = [*header[:-1], "rank", "rank:low90", "rank:high90", header[-1], *_names("count")]
         number = int(question.number or 1)
-        return csv_bytes(ranked, most_common(measured.keys, measured.column("count"), parts["count"].noise, number))
+        return csv_bytes(ranked, most_common(measured.keys, measured.column("count"), parts["count"].mechanism, number))
     columns = []
     for name, part in parts.items():
         if name == "sum" and question.statistic == "mean":
@@ -155,7 +154,7 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
             columns.append(_means(plan, measured))
             continue
         header += _names(name)
-        half, unit = half_width(part.noise), question.unit_of(name)
+        half, unit = part.mechanism.half_width(), question.unit_of(name)
         columns.append(
             [
                 (_exact(number * unit), _exact((number - half) * unit), _exact((number + half) * unit))
@@ -183,7 +182,7 @@ def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[st
     numbers, *around = map(measured.column, plan.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
         step = number - rank.first
-        rest = rank.candidates, rank.quantile, plan.framework, windows.noise.variance, choice.beyond
+        rest = rank.candidates, rank.quantile, plan.framework, windows.mechanism.variance, choice.beyond
         ends = (number, *(end + rank.first for end in interval(step, counts, *rest)))
         yield [*key, *(_exact(_value_of(plan.question, end)) for end in ends)]
 
@@ -206,7 +205,7 @@ def _means(plan: QuestionPlan, measured: Measurements) -> list[tuple[str, str, s
     low, high, unit = map(float, (amount.low, amount.high, amount.unit))
     centre = summed.part.centre
     sums, counts = (measured.numbers[name].ravel().astype(np.float64) for name in ("sum", "count"))
-    errors = Moments(*map(np.asarray, (summed.noise.variance, counted.noise.variance, 0.0)))
+    errors = Moments(*map(np.asarray, (summed.mechanism.variance, counted.mechanism.variance, 0.0)))
     ratios = ratio_interval(sums, counts, errors)
     cells = []
     for top, bottom, *ratio in zip(sums.tolist(), counts.tolist(), *(ends.tolist() for ends in ratios), strict=True):

@@ -211,4 +211,4 @@ def typical_reach(one: MeasuredPart, part: Rank, framework: Framework) -> int:
     errors = [error for _, error in _surplus(FILTER[framework], n, 0, n - 1, part.quantile)]
     # Around an extreme all boundaries that matter are near to the number, which is in the middle of all windows.
     error = errors[n // 2 - 1] if part.extreme else max(errors)
-    return math.ceil(_Z * math.sqrt(one.noise.variance) * error)
+    return math.ceil(_Z * math.sqrt(one.mechanism.variance) * error)

@@ -19,7 +19,7 @@ from pydantic import JsonValue, ValidationError
 
 from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, promise
-from pipeline.privacy.budget import Mechanism
+from pipeline.privacy.noise.mechanisms import NoiseName
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.provenance import InputProvenance
@@ -76,7 +76,7 @@ class StatedDraw(Stated):
     level: str
     query: str
     file: str
-    mechanism: Mechanism | Literal["exponential"]
+    mechanism: NoiseName | Literal["exponential"]
     scales: tuple[Positive, ...]
     kinds: Digest | Literal[""] = ""
     where_positive: bool = False

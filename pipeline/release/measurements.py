@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.selection import Selection
-from pipeline.privacy.budget import Mechanism
+from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.release.form import REAL, TEXT, WHOLE, Form, FormFile, FormWriter, Values, list_of, lists, open_form
 from pipeline.storage.files import VALUES_PER_ROW_GROUP
 from pipeline.storage.paths import Readable
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 #: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance; "mixed":
 #: numbers in which periods are mixed, discrete Gaussian noise of the scale on them.
-MeasuredBy = Mechanism | Literal["exact", "reports", "mixed"]
-_MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact", "reports", "mixed")
+_MEASURED_BY: Final = (*NOISES, "exact", "reports", "mixed")
 
 _ANSWERS = list_of(WHOLE)
 
@@ -66,7 +65,7 @@ class MeasurementHeader:
     level: str
     query: str
     size: int
-    mechanism: MeasuredBy
+    mechanism: str
     scale: Fraction
     variance: float
     others: tuple[tuple[Fraction, float], ...] = ()

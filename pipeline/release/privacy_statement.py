@@ -9,9 +9,9 @@ from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
-from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import change_in_words, record_change, vacuous
 from pipeline.privacy.budget import BUDGET_NAMES, Framework, Neighbours
+from pipeline.privacy.noise.mechanisms import MechanismName
 from pipeline.release.stated import Stated
 
 _BYPASS = (

@@ -237,10 +237,10 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
     counts, (part,) = measured.numbers["count"], plan.parts
     assert isinstance(part, MeasuredPart)
-    found = estimated_together(release, sums, counts, part.noise.variance)
+    found = estimated_together(release, sums, counts, part.mechanism.variance)
     histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
     return Combined(
-        measured.header, measured.keys, counts.ravel(), part.noise.variance,
+        measured.header, measured.keys, counts.ravel(), part.mechanism.variance,
         found.release.values.ravel(), found.release.variances.ravel(),
         found.both.values.ravel(), found.both.variances.ravel(),
         sums.picked(sums.query.answer_csr(histogram)).ravel(),

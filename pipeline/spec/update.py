@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Final
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, StrictInt
@@ -17,7 +17,7 @@ from pipeline.model.promise import Promise
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import AddedAnswer
-from pipeline.privacy.budget import Framework, Mechanism, NoiseSpec
+from pipeline.privacy.noise.mechanisms import NOISE, NoiseName
 from pipeline.spec.fields import Budget, File, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
@@ -42,7 +42,7 @@ class AddedSection(Section):
     level: Name = Field(description="whose areas it counts")
     by: NamedTable[Value, TermSection] = Field(description="the terms that it tells apart, in the schema's order")
     where: NamedTable[Name, FilledValues] = Field(description="of attributes that it does not tell apart: what counts")
-    mechanism: Mechanism = Field(description="of the noise on each count")
+    mechanism: NoiseName = Field(description="of the noise on each count")
     scale: Budget = Field(description="sigma^2 or b, exact")
 
 
@@ -66,10 +66,6 @@ class UpdateSection(Section):
     )
 
 
-#: The noise of counts, by the framework of their budget.
-_MECHANISMS: Final[dict[Framework, Mechanism]] = {"zcdp": "discrete_gaussian", "pure": "discrete_laplace"}
-
-
 def resolve_added(
     section: UpdateSection | None,
     schema: Schema,
@@ -84,7 +80,7 @@ def resolve_added(
         own, before = problems.at(f"answers[{number}]"), len(problems.lines)
         if one.level not in level_names:
             own.add("level", unknown("level", one.level, level_names, are="the levels are"))
-        if one.mechanism != _MECHANISMS.get(privacy.framework):
+        if (kind := NOISE.get(privacy.framework)) is None or one.mechanism != kind.mechanism:
             own.add(
                 "mechanism", f"found {one.mechanism!r}; it is not that of counts with framework {privacy.framework!r}"
             )
@@ -92,7 +88,7 @@ def resolve_added(
             own.add("name", f"{one.name!r} stands twice; each answer is used once")
         query = _query(one, schema, own)
         if len(problems.lines) == before:
-            noise = NoiseSpec(one.mechanism, one.scale)
+            noise = NOISE[privacy.framework](one.scale)
             promise = Promise(privacy.framework, privacy.neighbours, Fraction(0), records_per_person)
             added.append(AddedAnswer(one.level, query, noise, promise.cost(noise), one.question, one.sha256))
     return tuple(added)

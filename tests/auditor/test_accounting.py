@@ -8,9 +8,9 @@ import pytest
 
 from auditor.accounting import epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
-from pipeline.privacy.accounting.mechanisms import MECHANISMS, mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanisms import MECHANISMS, mechanism
 
 
 @pytest.mark.parametrize(("rho", "delta"), [("1/10", "1/100000"), ("2", "1/10000000000"), ("263/100", "1/1000000")])
@@ -20,7 +20,7 @@ def test_epsilon_is_that_of_the_first_program(rho: str, delta: str) -> None:
     )
     uses = [("discrete_gaussian", 8 / Fraction(rho), 2), ("discrete_gaussian", 4 / Fraction(rho), 2)]
     between = losses_epsilon(uses, Fraction(delta))
-    stated = pld_epsilon([(NoiseSpec("discrete_gaussian", scale), 2) for _, scale, _ in uses], Fraction(delta))
+    stated = pld_epsilon([(DiscreteGaussian(scale), 2) for _, scale, _ in uses], Fraction(delta))
     assert between is not None
     assert stated is not None
     assert between[0] - 1e-3 <= stated <= between[1] + 0.01

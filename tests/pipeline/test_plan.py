@@ -18,7 +18,9 @@ from pipeline.inputs.geography import read_spine
 from pipeline.metadata.products import MEASUREMENTS, TABLES, ReleaseScope, products_of
 from pipeline.model.universe import Universe
 from pipeline.plan import Plan
-from pipeline.privacy.budget import MOVED, NoiseSpec, noise_for
+from pipeline.privacy.budget import MOVED
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 

@@ -8,8 +8,13 @@ from typing import SupportsFloat
 
 import pytest
 
-from pipeline.privacy.accounting.conversion import advanced_composition, basic_epsilon, moments_epsilon, zcdp_epsilon
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.accounting.conversion import (
+    advanced_composition,
+    basic_epsilon,
+    zcdp_epsilon,
+    zcdp_epsilon_textbook,
+)
+from pipeline.privacy.noise.mechanisms import noise_for
 from spinewise.collect import Rappor
 
 ONE, HALF, DELTA = Fraction(1), Fraction(1, 2), Fraction(1, 100)
@@ -25,7 +30,7 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
         1000 * 0.1 * (math.exp(0.1) - 1) / (math.exp(0.1) + 1) + math.sqrt(2 * math.log(100) * 1000 * 0.1**2),
     ),
     "moments (Renyi)": (
-        moments_epsilon(HALF, DELTA),
+        zcdp_epsilon_textbook(HALF, DELTA),
         min(order * 0.5 + math.log(100) / (order - 1) for order in (1 + k / 1000 for k in range(1, 10_000))),
     ),
     "RAPPOR: ((1 - f/2) / (f/2))^(2h) for ever": (OF_RAPPOR.for_ever.ratio if OF_RAPPOR.for_ever else None, 3**4),

@@ -40,8 +40,9 @@ CLIP = _asked("clip wages among 20, 40, 60 above 1/10")
 
 
 _MODULE = "features.questions.confidential:"
-_DRAWN = "sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)"
-_SCALE, _SQUARE = "pipeline.questions.sensitivity:scale_for", "** 2 / (2 * cost)"
+_DRAWN = "sampler_for(one.mechanism).draw(stream, 0, int(np.prod(shape))).reshape(shape)"
+_SCALE, _SQUARE = "pipeline.questions.sensitivity:measured", "moves * together)"
+_LAPLACE = "__import__('pipeline.privacy.noise.discrete_laplace', fromlist=['_'])"
 _OF_ROWS = "mechanism.draw(stream, losses(histogram[rows], one), start)"
 _PER_PART = "for one in plan.parts"
 _COUNTED = 'n_places * question.size * (n_around if one.part.name == "windows" else 1)'
@@ -106,9 +107,9 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("an answer without noise", "si", COUNT, _noise("0 * noise")),
     _ask("half of the noise", "si", SUM, _noise("noise // 2")),
     _ask("noise of a quarter of the variance", "si", COUNT,
-         text(f"{_MODULE}noise_of", "one.noise)", "type(one.noise)(one.noise.mechanism, one.noise.scale / 4))")),
+         text(f"{_MODULE}noise_of", "one.mechanism)", "type(one.mechanism)(one.mechanism.scale / 4))")),
     _ask("Laplace noise where Gaussian is stated", "si", COUNT,
-         text(f"{_MODULE}noise_of", "one.noise)", 'type(one.noise)("discrete_laplace", 2))')),
+         text(f"{_MODULE}noise_of", "one.mechanism)", f"{_LAPLACE}.DiscreteLaplace(2))")),
     _ask("noise of rounded floats", "si", UNITS,
          _noise("np.round(np.random.default_rng(1).normal(0, 8**0.5, shape)).astype(np.int64)")),
     _ask("a sum without noise in a mean", "si", MEAN, _noise('noise * (one.part.name == "count")')),
@@ -133,7 +134,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("a median under a budget of epsilon that is the true one", "si", PURE_MEDIAN,
          text(f"{_MODULE}chosen", _OF_ROWS, "losses(histogram[rows], one).argmin(axis=1)")),
     _ask("a choice with twice the epsilon", "si", MEDIAN,
-         text(f"{_MODULE}chosen", "one.chooser", "type(one.chooser)(2 * one.scale)")),
+         text(f"{_MODULE}chosen", "= one.mechanism", "= type(one.mechanism)(2 * one.mechanism.scale)")),
     _ask("permute-and-flip with coins of twice the epsilon", "si", PURE_MEDIAN, DOUBLED_COINS),
     _ask("a maximum that is one record's amount", "si", LARGEST,
          text(f"{_MODULE}chosen", _OF_ROWS, _LARGEST)),

@@ -45,7 +45,7 @@ _AT_WORD = "np.searchsorted(self.boundaries, np.uint64(2**64 - 2**48)) - self.bo
 
 
 def _smaller(part: int) -> Plant:
-    other = f"self = sampler_for(NoiseSpec(self.spec.mechanism, self.spec.scale / {part}))"
+    other = f"self = sampler_for(type(self.spec)(self.spec.scale / {part}))"
     return text(_DRAW, "if start < 0", f"{other}\n        if start < 0")
 
 
@@ -175,7 +175,7 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a quarter of the variance is drawn", "sa", plant=_smaller(4)),
     mutant("a hundredth of the variance is drawn under an honest list", "sa", plant=_smaller(100)),
     mutant("a sensitivity of 1 for 2, in every scale and statement", "sc", plant=text(
-        "pipeline.privacy.budget:noise_for", '2 if neighbours == "change-one" else 1', "1")),
+        "pipeline.privacy.noise.mechanisms:noise_for", "MOVED[neighbours]", "1")),
     mutant("noise of rounded floats", "s", plant=text(_DRAW, _DRAWN, f"return np.rint({_FLOATS}).astype(np.int64)")),
     mutant("a measurement without noise", "sa", plant=text(_DRAW, _DRAWN, "return 0 * out")),
     mutant("tails cut at 3 sigma", "i", on="installed",

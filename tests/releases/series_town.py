@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
@@ -144,4 +144,4 @@ def drawn_again(release: Path, level: str, query: str, scale: Fraction, shape: t
     assert records is not None
     context = (records[""], opened.spine.fingerprint(), opened.universes[0].privacy_fingerprint())
     stream = MasterKey.from_text("insecure-test:1").stream_key(context, level, query)
-    return sampler_for(NoiseSpec("discrete_gaussian", scale)).draw(stream, 0, math.prod(shape)).reshape(shape)
+    return sampler_for(DiscreteGaussian(scale)).draw(stream, 0, math.prod(shape)).reshape(shape)

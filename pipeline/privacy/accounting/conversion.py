@@ -68,7 +68,10 @@ def _zcdp_epsilon(exact_rho: Fraction, exact_delta: Fraction) -> float:
 def zcdp_epsilon_textbook(rho: Fraction | float, delta: Fraction | float) -> float:
     """The epsilon rho + 2 sqrt(rho ln(1 / delta)), rounded up (Bun and Steinke 2016, proposition 1.3).
 
-    Simpler and larger than `zcdp_epsilon`; for comparison with statements that were computed so.
+    Simpler and larger than `zcdp_epsilon`; for comparison with statements that were computed so, and by Renyi
+    composition ("moments accountant"): rho-zCDP is a Renyi divergence of at most alpha rho at every order alpha, which
+    add up as rho does, and Mironov 2017 (arXiv 1702.07476), proposition 3, gives alpha rho + ln(1 / delta) /
+    (alpha - 1), least at alpha = 1 + sqrt(ln(1 / delta) / rho). The tight one starts from the same divergences.
 
     Raises:
         InputError: rho or delta is out of range.
@@ -165,17 +168,6 @@ def advanced_composition(epsilons: Sequence[float], slack: Fraction) -> float:
     drift = math.fsum(e * math.tanh(e / 2) for e in epsilons)
     spread = math.sqrt(2 * _surprise(slack) * math.fsum(e * e for e in epsilons))
     return min(drift + spread, math.fsum(epsilons))
-
-
-def moments_epsilon(rho: Fraction, delta: Fraction) -> float:
-    """Renyi composition ("moments accountant"): each order's divergences added, then converted at the best order.
-
-    rho-zCDP is a Renyi divergence of at most alpha rho at every order alpha, which are (alpha, alpha rho)-RDP, and
-    these add up as rho does. Mironov 2017 (arXiv 1702.07476), proposition 3, gives alpha rho + ln(1 / delta) /
-    (alpha - 1), least at alpha = 1 + sqrt(ln(1 / delta) / rho): the textbook's conversion of zCDP. The tight one of
-    `zcdp_epsilon` starts from the same divergences.
-    """
-    return zcdp_epsilon_textbook(rho, delta)
 
 
 def gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:

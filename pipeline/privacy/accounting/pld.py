@@ -9,10 +9,10 @@ of one number with sensitivity sqrt 2, whose noise would stand on another lattic
 
 Pairs of neighbours that move fewer numbers are covered: leaving outcomes out is post-processing.
 
-The distributions are those of dp-accounting (Google; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv
-2207.04380, "connect the dots"), that of discrete Gaussian noise computed here to the same bits
-(`gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of
-floats, the epsilon found is an upper bound, whatever the interval. See `_allowance` for the rounding.
+The distributions (`Mechanism.privacy_losses`) are those of dp-accounting (Google; Doroshenko, Ghazi, Kamath, Kumar and
+Manurangsi 2022, arXiv 2207.04380, "connect the dots"), that of discrete Gaussian noise computed to the same bits
+(`gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of floats, the
+epsilon found is an upper bound, whatever the interval. See `_allowance` for the rounding.
 
 Losses are composed by Fourier transform (Koskela, Jälkö and Honkela 2020, arXiv 1906.03049) after they are tilted:
 masses are multiplied by exp(theta l), with theta such that the sum is centred at about the epsilon that is asked for
@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import Use
+from pipeline.privacy.noise.mechanism import Losses, Mechanism, NoiseSpec
+from pipeline.privacy.noise.mechanisms import NOISE
 
 FloatArray = NDArray[np.float64]
 
@@ -49,52 +50,6 @@ _BLUR: Final = 1e-4
 _LEAST: Final = 1e-200
 #: Points, in standard deviations of the tilted sum, at which Chernoff's bound is taken.
 _POINTS: Final = np.geomspace(1.0, 30.0, 30)
-
-
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """The losses of one use, on a grid.
-
-    Attributes:
-        first: the least loss, in steps of the grid.
-        masses: `(n,)` probabilities of successive losses.
-        infinite: the probability of an infinite loss.
-    """
-
-    first: int
-    masses: FloatArray
-    infinite: float
-
-
-def gaussian_losses(sigma: float, step: float) -> Losses:
-    """The losses of discrete Gaussian noise where one number moves by one, discretised so that no delta is too small.
-
-    "Connect the dots" (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv 2207.04380, Algorithm 1): on the
-    grid's points next to each loss the masses are such that delta is the true one there, and between them the chord of
-    the true one. Computed as dp-accounting does, to the last bit; to load that takes longer than a small release.
-
-    Args:
-        sigma: of the noise.
-        step: of the grid.
-    """
-    bound = math.ceil(11.6 * sigma)  # at most 1e-30 of the noise is beyond it (Canonne, Kamath and Steinke 2020)
-    noise = np.arange(-bound, bound + 1)
-    # From -bound - 1 on, where nothing is.
-    log_upto = np.logaddexp.accumulate(np.append(-np.inf, -0.5 * noise**2 / sigma**2))
-    log_upto -= log_upto[-1]
-    upto = np.exp(log_upto)
-    # The loss at noise x is -(x + 1/2) / sigma^2, infinite at -bound - 1, where the neighbour has no noise.
-    exact = (-0.5 - np.arange(bound - 1, -bound - 1, -1)) / sigma**2 / step
-    places = np.unique(np.concatenate([np.floor(exact), np.ceil(exact)])).astype(np.int64)
-    epsilons = places * step
-    last = np.floor(np.clip(-0.5 - epsilons * sigma**2, -bound - 1, bound - 1)).astype(np.int64) + bound + 1
-    deltas = np.clip(upto[last + 1] - np.exp(epsilons + log_upto[last]), 0, 1)
-    deltas = np.minimum.accumulate(deltas)
-    rises, gaps = np.diff(deltas), np.diff(places) * step
-    from_below = np.append(1 - deltas[0], rises / np.expm1(-gaps))
-    masses = np.zeros(int(places[-1] - places[0]) + 1)
-    masses[places - places[0]] = np.maximum(0, from_below + np.append(rises / np.expm1(gaps), 0.0))
-    return Losses(int(places[0]), masses, float(deltas[-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,11 +188,10 @@ def _least_epsilon(masses: FloatArray, losses: FloatArray, infinite: float, delt
 
 LEAST_DELTA: Final = Fraction(1, 10**12)  # below it, the rounding of floats is not small beside delta
 LARGEST_RHO: Final = 50  # epsilon is about 100: no statement needs more than a bound
-LARGEST_SIGMA2: Final = 10**8  # sums over more outcomes take seconds and lose digits
 _STEPS: Final = 10_000  # of the discretisation, from 0 to the epsilon of the whole
 
 
-def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | None:
+def pld_epsilon(uses: Iterable[tuple[Mechanism, int]], delta: Fraction) -> float | None:
     """An epsilon that holds at `delta` for all the uses together.
 
     Args:
@@ -245,7 +199,7 @@ def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | Non
         delta: above 0 and below 1.
 
     Returns:
-        None where `delta` is below `LEAST_DELTA`, rho above `LARGEST_RHO` or a sigma^2 above `LARGEST_SIGMA2`, or where
+        None where `delta` is below `LEAST_DELTA`, rho above `LARGEST_RHO`, where a mechanism has too many losses, or
         floats cannot say (`epsilon_of`); the bound from rho stands alone then.
     """
     counts = _counted(uses)
@@ -254,21 +208,20 @@ def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | Non
         return 0.0
     if delta < LEAST_DELTA or rho > LARGEST_RHO:
         return None
-    if any(use.mechanism == "discrete_gaussian" and use.scale > LARGEST_SIGMA2 for use, _ in counts):
-        return None
     return _epsilon(counts, interval(rho, sum(moved for _, moved in counts), delta), delta, zcdp_epsilon(rho, delta))
 
 
-def one_number_epsilon(uses: Sequence[tuple[Use, int]], delta: Fraction) -> float | None:
+def one_number_epsilon(uses: Sequence[tuple[Mechanism, int]], delta: Fraction) -> float | None:
     """What `pld_epsilon` would be if each query were one number moved by the root of the numbers moved.
 
     A discrete Gaussian has no sensitivity but whole numbers, so sensitivity sqrt m and sigma^2 become sensitivity 1 and
     sigma^2 / m: the same rho, but another distribution. For comparison only; the mechanism does not have this loss.
     None where some use is of another mechanism.
     """
-    if any(use.mechanism != "discrete_gaussian" for use, _ in uses):
+    kind = NOISE["zcdp"]
+    if not all(isinstance(use, kind) for use, _ in uses):
         return None
-    return pld_epsilon([(replace(use, scale=use.scale / moved), 1) for use, moved in uses], delta)
+    return pld_epsilon([(kind(kind.scale_for(use.rho(moved), 1)), 1) for use, moved in uses], delta)
 
 
 def interval(rho: Fraction, uses: int, delta: Fraction) -> float:
@@ -279,9 +232,9 @@ def interval(rho: Fraction, uses: int, delta: Fraction) -> float:
     return min(1 / uses, zcdp_epsilon(rho, delta) / _STEPS)
 
 
-def _counted(uses: Iterable[tuple[Use, int]]) -> tuple[tuple[Use, int], ...]:
+def _counted(uses: Iterable[tuple[Mechanism, int]]) -> tuple[tuple[Mechanism, int], ...]:
     """Equal mechanisms together, in an order of their own, so that the same uses give the same float."""
-    counts: Counter[Use] = Counter()
+    counts: Counter[Mechanism] = Counter()
     for use, moved in uses:
         if moved < 0:
             raise ValueError(f"privacy loss: found {moved} numbers moved; it must not be negative")
@@ -290,34 +243,15 @@ def _counted(uses: Iterable[tuple[Use, int]]) -> tuple[tuple[Use, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, near: float) -> float | None:
-    epsilon = epsilon_of([(_losses(use, step), times) for use, times in counts], step, _allowance(delta), near)
-    # Of Gaussian noise the truth is below the bound from rho: what is above it tells of the floats, not of the losses.
-    if math.isinf(epsilon) or (epsilon > near and all(use.mechanism == "discrete_gaussian" for use, _ in counts)):
+def _epsilon(counts: tuple[tuple[Mechanism, int], ...], step: float, delta: Fraction, near: float) -> float | None:
+    uses = [(losses, times) for use, times in counts if (losses := use.privacy_losses(step)) is not None]
+    if len(uses) < len(counts):
+        return None
+    epsilon = epsilon_of(uses, step, _allowance(delta), near)
+    # Of noise the truth is below the bound from rho: what is above it tells of the floats, not of the losses.
+    if math.isinf(epsilon) or (epsilon > near and all(isinstance(use, NoiseSpec) for use, _ in counts)):
         return None
     return math.nextafter(epsilon * (1 + 1e-9), math.inf)
-
-
-def _losses(use: Use, step: float) -> Losses:
-    """The losses of one use on the grid, never better than the truth; those of the opposite neighbours are the same."""
-    if use.mechanism == "discrete_gaussian":
-        # A smaller sigma has the larger loss.
-        return gaussian_losses(math.nextafter(math.sqrt(use.scale), 0.0), step)
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as losses
-
-    if use.mechanism == "discrete_laplace":
-        parameter = math.nextafter(float(1 / use.scale), math.inf)
-        found = losses.from_discrete_laplace_mechanism(
-            parameter, value_discretization_interval=step, use_connect_dots=True
-        )
-    else:
-        # Any epsilon-private mechanism is a post-processing of randomised response (Kairouz, Oh and Viswanath 2015).
-        epsilon = math.nextafter(float(use.scale), math.inf)
-        found = losses.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0), step)
-    assert found._symmetric, "two distributions"
-    masses = found._pmf_remove.to_dense_pmf()
-    return Losses(masses._lower_loss, masses._probs, masses._infinity_mass)
 
 
 def _allowance(delta: Fraction) -> float:

@@ -40,10 +40,9 @@ from pipeline.privacy.accounting.conversion import (
     basic_epsilon,
     gaussian_epsilon,
     group_budget,
-    moments_epsilon,
+    zcdp_epsilon_textbook,
 )
 from pipeline.privacy.accounting.local import local_account
-from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.neighbours import (
     SWAP,
     RecordChange,
@@ -62,6 +61,7 @@ from pipeline.privacy.accounting.statement_models import (
     statement_of,
 )
 from pipeline.privacy.budget import MOVED, Framework
+from pipeline.privacy.noise.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from pipeline.model.promise import MechanismUse
@@ -75,7 +75,7 @@ _MOVES = 2  # answers of a query that another value, or another place, moves
 
 
 #: The uses that a difference can move, with the numbers that it moves of each; or their rho or epsilon alone.
-_Spent = Fraction | Sequence[tuple[Use, int]]
+_Spent = Fraction | Sequence[tuple[Mechanism, int]]
 
 
 @dataclass(frozen=True)
@@ -315,13 +315,11 @@ class _Account:
             losses = pld_epsilon(uses, self.delta) if self.losses else None
         return statement_of(about, of, self.framework, budget, self.delta, words, records, losses)
 
-    def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
+    def cost(self, uses: Iterable[tuple[Mechanism, int]]) -> Fraction:
         """The cost, rho or epsilon, of uses on so many numbers (or geounits) that move."""
-        if self.zcdp:
-            return sum((use.rho(moved) for use, moved in uses), Fraction(0))
-        return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
+        return sum((use.cost(self.framework, moved) or Fraction(0) for use, moved in uses), Fraction(0))
 
-    def comparison(self, uses: Sequence[Use], moved: int) -> EpsilonComparison | None:
+    def comparison(self, uses: Sequence[Mechanism], moved: int) -> EpsilonComparison | None:
         """By other ways of counting; None where losses are not counted."""
         if not self.losses:
             return None
@@ -331,7 +329,7 @@ class _Account:
         return EpsilonComparison(
             basic=epsilon_text(basic_epsilon(rhos, self.delta)),
             advanced=epsilon_text(advanced_epsilon(rhos, self.delta)),
-            moments=epsilon_text(moments_epsilon(rho, self.delta)),
+            moments=epsilon_text(zcdp_epsilon_textbook(rho, self.delta)),
             one_number=None if epsilon is None else epsilon_text(epsilon),
             gaussian=epsilon_text(gaussian_epsilon(rho, self.delta)),
         )

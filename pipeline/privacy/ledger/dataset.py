@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.model.series import FIRST
-from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.budget import BUDGET_NAMES, FRAMEWORKS, MOVED, NEIGHBOURS, Framework
 from pipeline.privacy.ledger.events import (
     HEX,
@@ -38,6 +37,7 @@ from pipeline.privacy.ledger.events import (
     read_details,
     undeclared,
 )
+from pipeline.privacy.noise.mechanisms import mechanism
 
 #: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
 QUESTIONS: Final = "questions"
@@ -173,8 +173,7 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     """
     zcdp, used, times = framework == "zcdp", mechanism(group.mechanism, group.scale), group.moved
     moved = MOVED[neighbours] if times.losses == 1 else 1
-    cost = used.rho(moved) if zcdp else used.epsilon(moved)
-    if cost is None:
+    if (cost := used.cost(framework, moved)) is None:
         raise InputError(
             f"{group.mechanism} noise ({group.query} at {group.level}) cannot be charged to a budget of epsilon: it "
             'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'

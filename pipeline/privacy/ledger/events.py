@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
+from pipeline.privacy.noise.mechanisms import MechanismName, mechanism
 
 
 def details_text(content: Mapping[str, Any]) -> str:

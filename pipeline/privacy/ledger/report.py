@@ -13,11 +13,11 @@ from typing import Any, Final
 from geography.errors import InputError
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.dataset import DatasetState, replay, stated
 from pipeline.privacy.ledger.events import BYPASSED, Event, Moved, is_typed
+from pipeline.privacy.noise.mechanisms import mechanism
 
 _FORMAT: Final = 2
 

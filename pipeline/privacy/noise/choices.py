@@ -21,12 +21,13 @@ chosen by the exponential mechanism; the choice is published and charged, and th
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, exact, rounded_text
 from pipeline.privacy.keys import draws_key
+from pipeline.privacy.noise.mechanism import Losses, Mechanism
 from pipeline.privacy.noise.streams import Enclosure, Stream, divide, exp_minus, further_words
 
 _WORD_BITS: Final = 64
@@ -41,15 +43,23 @@ _GUARD_BITS: Final = 64
 _POSITIONS: Final = 2**63
 _MOST_WORDS: Final = 64
 _LARGEST_LOSS: Final = 2**61
+#: With which what is chosen has a larger loss than is told.
+_FAR: Final = 0.1
 _LAST_WORD: Final = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """A choice of one of k candidates with the parameter epsilon, `scale`."""
+class Choice(Mechanism):
+    """A choice of one of k candidates, for each geounit its own, with the parameter epsilon, `scale`.
 
-    scale: Fraction
-    called: ClassVar[str]
+    Attributes:
+        by: what chooses, in sentences.
+        share: each of the k - 1 candidates with a loss of t or more is chosen with so many times exp(-e t / 2) at most.
+    """
+
+    by: ClassVar[str]
+    share: ClassVar[float]
+    symbol = "epsilon"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", exact(self.scale, f"{self.called}: epsilon"))
@@ -60,6 +70,38 @@ class _Choice:
         """The parameter epsilon times m, where losses of m geounits move."""
         return moved * self.scale
 
+    def privacy_losses(self, step: float) -> Losses:
+        """Of randomised response, of which any private mechanism is made (Kairouz, Oh and Viswanath 2015)."""
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as losses
+
+        epsilon = math.nextafter(float(self.scale), math.inf)
+        return Losses.of(losses.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0), step))
+
+    @abstractmethod
+    def probabilities(self, losses: Sequence[int]) -> tuple[float, ...]:
+        """Of each candidate, to float precision; for reports and tests, nothing is drawn with them."""
+
+    @abstractmethod
+    def draw(self, stream_key: bytes, losses: NDArray[np.int64], start: int = 0) -> NDArray[np.int64]:
+        """The number of the candidate chosen in each geounit, `(n,)`.
+
+        It is a function of the key, the position and the losses there: batches do not matter.
+
+        Args:
+            stream_key: 32 bytes; see `MasterKey.stream_key`.
+            losses: `(n_geounits, n_candidates)`; only differences within a row count.
+            start: position of the first geounit in the stream.
+
+        Raises:
+            ValueError: no candidates, losses beyond 2^61, positions not within 0 and 2^63, or a key not 32 bytes long.
+        """
+
+    def loss_within(self, candidates: int, times: int) -> int:
+        """The least whole t so that a loss of t or more, of losses taken so often, is chosen with 10 % at most."""
+        weight = (candidates - 1) * self.share / _FAR
+        return math.ceil(2 * math.log(weight) / float(self.scale * times) + 1e-9)
+
     def _check(self, losses: NDArray[np.int64]) -> None:
         """ValueError where there are no candidates, or losses are too large."""
         if losses.ndim != 2 or losses.shape[1] == 0:
@@ -69,7 +111,7 @@ class _Choice:
 
 
 @dataclass(frozen=True)
-class Exponential(_Choice):
+class Exponential(Choice):
     """Chooses one of k candidates, for each geounit its own, the likelier the smaller its loss.
 
     Guarantee: the choices published together satisfy epsilon-differential privacy and rho-zCDP with
@@ -89,33 +131,23 @@ class Exponential(_Choice):
     lemma, K'' <= e^2 / 4, so that K(t) <= t (t - 1) e^2 / 8 for t > 1, which is rho-zCDP with rho = e^2 / 8.
     """
 
-    mechanism: ClassVar[Literal["exponential"]] = "exponential"
-    called = "exponential mechanism"
+    mechanism = "exponential"
+    called, by = "exponential mechanism", "the exponential mechanism"
+    share = 1.0
 
     def rho(self, moved: int) -> Fraction:
         """The loss rho = m epsilon^2 / 8 where losses move by at most m (Cesar and Rogers 2021)."""
         return moved * self.scale**2 / 8
 
     def probabilities(self, losses: Sequence[int]) -> tuple[float, ...]:
-        """Of each candidate, to float precision; for reports and tests, nothing is drawn with them."""
+        """By enclosures."""
         bits = 128
         reduced = [loss - min(losses) for loss in losses]
         ends = [Fraction(low + high, 2 << bits) for low, high in cumulative(self.scale, reduced, bits)]
         return tuple(float(high - low) for low, high in zip([Fraction(0), *ends], [*ends, Fraction(1)], strict=True))
 
     def draw(self, stream_key: bytes, losses: NDArray[np.int64], start: int = 0) -> NDArray[np.int64]:
-        """The number of the candidate chosen in each geounit, `(n,)`.
-
-        It is a function of the key, the position and the losses there: batches do not matter.
-
-        Args:
-            stream_key: 32 bytes; see `MasterKey.stream_key`.
-            losses: `(n_geounits, n_candidates)`; only differences within a row count.
-            start: position of the first geounit in the stream.
-
-        Raises:
-            ValueError: no candidates, losses beyond 2^61, positions not within 0 and 2^63, or a key not 32 bytes long.
-        """
+        """One word for each geounit, and further ones where it does not decide."""
         self._check(losses)
         if start < 0 or start + len(losses) > _POSITIONS:
             raise ValueError(f"exponential mechanism: found start = {start}; positions from 0 to 2^63 are allowed")
@@ -187,7 +219,7 @@ def _locate(enclosures: list[Enclosure], digits: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(_Choice):
+class PermuteAndFlip(Choice):
     """Chooses one of k candidates, for each geounit its own, the likelier the smaller its loss.
 
     Guarantee: the choices published together satisfy epsilon-differential privacy and rho-zCDP with
@@ -211,8 +243,11 @@ class PermuteAndFlip(_Choice):
     2 e, so that e^2 / 8 as of `Exponential` does not hold.
     """
 
-    mechanism: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
-    called = "permute-and-flip"
+    mechanism = "permute_and_flip"
+    called = by = "permute-and-flip"
+    #: A candidate of the weight w has the probability w times an integral over s of factors 1 - s v, v being the weight
+    #: of another one. One of them is 1 - s, of the candidate without loss, so that the integral is 1 / 2 at most.
+    share = 0.5
 
     def rho(self, moved: int) -> Fraction:
         """The loss rho = m epsilon^2 / 2 where losses of m geounits move (Bun and Steinke 2016, proposition 1.4).
@@ -223,10 +258,7 @@ class PermuteAndFlip(_Choice):
         return moved * self.scale**2 / 2
 
     def probabilities(self, losses: Sequence[int]) -> tuple[float, ...]:
-        """Of each candidate, to float precision; for measurements and tests, nothing is drawn with them.
-
-        The integral is that of a polynomial of degree k - 1 without a negative term, by Gauss and Legendre's rule.
-        """
+        """By the integral of a polynomial of degree k - 1 without a negative term, by Gauss and Legendre's rule."""
         heads = np.exp([-float(self.scale * (loss - min(losses)) / 2) for loss in losses])
         at, weights = _nodes(len(losses) // 2 + 1)
         tails = np.log1p(-at[:, None] * heads)
@@ -234,18 +266,9 @@ class PermuteAndFlip(_Choice):
         return tuple((heads * (weights[:, None] * others).sum(axis=0)).tolist())
 
     def draw(self, stream_key: bytes, losses: NDArray[np.int64], start: int = 0) -> NDArray[np.int64]:
-        """The number of the candidate chosen in each geounit, `(n,)`.
+        """Words 2 (k i + j) and 2 (k i + j) + 1 are coin and turn of candidate j at i; 2^63 words at most.
 
-        It is a function of the key, the position and the losses there: batches do not matter. All geounits of a stream
-        have equally many candidates; words 2 (k i + j) and 2 (k i + j) + 1 are coin and turn of candidate j at i.
-
-        Args:
-            stream_key: 32 bytes; see `MasterKey.stream_key`.
-            losses: `(n_geounits, n_candidates)`; only differences within a row count.
-            start: position of the first geounit in the stream.
-
-        Raises:
-            ValueError: no candidates, losses beyond 2^61, more than 2^63 words, or a key not 32 bytes long.
+        All geounits of a stream have equally many candidates.
         """
         self._check(losses)
         n, k = losses.shape

@@ -1,4 +1,4 @@
-"""Exact sampling of discrete Gaussian and discrete Laplace noise at 64-bit look-up speed.
+"""Exact sampling of noise at 64-bit look-up speed.
 
 The method is inversion. A position has a uniform U in [0, 1), whose binary digits are an endless row of 64-bit words,
 and its noise is the least x with U < P(X <= x). The first word u means that U is in [u, u + 1) / 2^64. The table holds
@@ -12,7 +12,7 @@ What this does not hide is time: it depends a little on the words drawn, as tabl
 
 Tail probabilities of the noise, enclosed as tightly as required, and the 64-bit boundaries made of them.
 
-Both distributions are symmetric, so they are given by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
+All distributions are symmetric, so they are given by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
 
     P(X <= x) = T(-x) for x < 0,    P(X <= x) = 1 - T(x + 1) for x >= 0.
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from operator import neg
 from typing import Final
@@ -32,29 +31,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import draws_key
-from pipeline.privacy.noise.streams import Stream, divide, exp_minus, further_words, multiply
+from pipeline.privacy.noise.mechanism import NoiseSpec, Tails
+from pipeline.privacy.noise.streams import Stream, further_words
 
 WORD_BITS = 64
-_GUARD_BITS = 128  # precision beyond the bits of the uniform; the recurrences lose fewer than 64 of them
-_NEGLIGIBLE_BITS = 32  # a weight of at most 2^32 units is left to the bound on the tail
-
-
-@dataclass(frozen=True, eq=False)
-class Tails:
-    """`lower[k] <= 2^bits T(k) <= upper[k]` for k = 0, 1, ..., both falling in k; the last one is below 2^-depth."""
-
-    bits: int
-    lower: list[int]
-    upper: list[int]
-
-
-def tails(spec: NoiseSpec, depth: int) -> Tails:
-    """The tails as far as 2^-depth, each enclosed within about 2^-(depth + 64) in absolute terms."""
-    if spec.mechanism == "discrete_gaussian":
-        return _gaussian_tails(spec.scale, depth)
-    return _laplace_tails(spec.scale, depth)
 
 
 def boundaries(spec: NoiseSpec) -> NDArray[np.uint64]:
@@ -65,7 +46,7 @@ def boundaries(spec: NoiseSpec) -> NDArray[np.uint64]:
     """
     depth = WORD_BITS
     while True:
-        floors = _floors(tails(spec, depth))
+        floors = _floors(spec.tails(depth))
         if floors is not None:
             break
         depth *= 2  # an enclosure held a multiple of 2^-64
@@ -86,48 +67,6 @@ def _floors(table: Tails) -> list[int] | None:
         if floor == 0:
             break
     return floors
-
-
-def _gaussian_tails(sigma2: Fraction, depth: int) -> Tails:
-    """T(k) = S(k) / (S(0) + S(1)), S(k) the sum over j >= k of w(j) = exp(-j^2 / (2 sigma^2)).
-
-    w(j + 1) = w(j) r(j) and r(j + 1) = r(j) g, with r(0) = exp(-1 / (2 sigma^2)) and g = exp(-1 / sigma^2). Since r
-    falls, the weights from J on sum to at most w(J) / (1 - r(J)).
-    """
-    bits = depth + _GUARD_BITS
-    one = 1 << bits
-    ratio, step = exp_minus(1 / (2 * sigma2), bits), exp_minus(1 / sigma2, bits)
-    weight = (one, one)
-    lower: list[int] = []
-    upper: list[int] = []
-    while weight[1] >> _NEGLIGIBLE_BITS:
-        lower.append(weight[0])
-        upper.append(weight[1])
-        weight = multiply(weight, ratio, bits)
-        ratio = multiply(ratio, step, bits)
-    lower.append(weight[0])
-    upper.append(divide(weight, (one - ratio[1], one), bits)[1])
-    for k in range(len(lower) - 2, -1, -1):
-        lower[k] += lower[k + 1]
-        upper[k] += upper[k + 1]
-    total = (lower[0] + lower[1], upper[0] + upper[1])
-    for k in range(len(lower)):
-        lower[k], upper[k] = divide((lower[k], upper[k]), total, bits)
-    return Tails(bits, lower, upper)
-
-
-def _laplace_tails(b: Fraction, depth: int) -> Tails:
-    """T(k) = a^k / (1 + a) with a = exp(-1 / b)."""
-    bits = depth + _GUARD_BITS
-    one = 1 << bits
-    ratio = exp_minus(1 / b, bits)
-    tail = divide((one, one), (one + ratio[0], one + ratio[1]), bits)
-    lower, upper = [tail[0]], [tail[1]]
-    while tail[1] >> _GUARD_BITS:
-        tail = multiply(tail, ratio, bits)
-        lower.append(tail[0])
-        upper.append(tail[1])
-    return Tails(bits, lower, upper)
 
 
 POSITIONS: Final = 2**63  # of one stream
@@ -281,4 +220,6 @@ class _Scratch:
         return cls(np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.int32))
 
 
-_refined = lru_cache(maxsize=2)(tails)
+@lru_cache(maxsize=2)
+def _refined(spec: NoiseSpec, depth: int) -> Tails:
+    return spec.tails(depth)

@@ -10,7 +10,8 @@ from typing import Final, Literal
 import numpy as np
 
 from pipeline.errors import ChangedFileError
-from pipeline.privacy.budget import Framework, farthest
+from pipeline.privacy.budget import Framework
+from pipeline.privacy.noise.mechanisms import NOISE
 from pipeline.questions.tables import csv_bytes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import Software
@@ -129,7 +130,7 @@ class Combined:
         """
         z_scores = np.abs(self.z_scores[~np.isnan(self.z_scores)])
         numbers, largest = len(z_scores), round(float(z_scores.max(initial=0.0)), 2)
-        far = farthest(framework, numbers, false_alarm)
+        far = NOISE[framework].farthest(numbers, false_alarm)
         within = round(float((z_scores <= NORMAL_QUANTILE).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)

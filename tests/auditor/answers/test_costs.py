@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from releases.asked import UNITS, ask, ledger_of, write_workers
 
-from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer, half_width
+from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer
 from auditor.answers.costs import _moved_record, _moved_total, least_reach, moved_losses
 from auditor.answers.draws import losses
 from auditor.keys import read_key
+from auditor.mechanisms import law_of
 from auditor.reading.findings import FormError
-from pipeline.privacy.budget import NoiseSpec
-from pipeline.questions import intervals
+from pipeline.privacy.noise import mechanisms
 
 MOVED = {"change-one": 2, "add-remove": 1}
 
@@ -100,8 +100,8 @@ def test_losses_move_by_no_more_than_is_paid_for(quantile: str, ties: int, neigh
 @pytest.mark.parametrize("scale", ["1/3", "1", "8", "333/7", "2500", "12345"])
 def test_half_widths_are_those_of_the_first_program(scale: str) -> None:
     for mechanism in ("discrete_gaussian", "discrete_laplace"):
-        spec = NoiseSpec(mechanism, Fraction(scale))
-        assert half_width(mechanism, Fraction(scale)) == intervals.half_width(spec)
+        spec = mechanisms.NOISES[mechanism](Fraction(scale))
+        assert law_of(mechanism).half_width(float(Fraction(scale))) == spec.half_width()
 
 
 SMALL = ('between = ["0", "60000"]\nunit = "100"', 'between = ["0", "60000"]\nunit = "10000"')

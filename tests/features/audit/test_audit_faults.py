@@ -6,6 +6,7 @@ Faults in a draw, a charge or a file are rows of the table that `test_mutations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from features.audit.finished import audit_release
 from pipeline.confidential.custody import KeySource
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.plan import Plan
-from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
 
@@ -50,7 +52,7 @@ def failed(audit: Audit, group: str = "release") -> set[str]:
 def _half(patch: Patch) -> None:
     class Half:
         def __init__(self, spec: NoiseSpec) -> None:
-            self.sampler = sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
+            self.sampler = sampler_for(replace(spec, scale=spec.scale / 4))
 
         def draw(self, stream_key: bytes, start: int, count: int) -> np.ndarray:
             return self.sampler.draw(stream_key, start, count)

@@ -19,10 +19,11 @@ from features.audit.exact_noise import (
     zeros_p_value,
 )
 from features.audit.trials import claimed_delta, divergence_bounds, log_likelihood_ratio
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.discrete_laplace import DiscreteLaplace
 from pipeline.privacy.noise.sampler import sampler_for
 
-GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(3, 2))
+GAUSSIAN = DiscreteGaussian(Fraction(3, 2))
 
 
 def test_claim_is_the_divergence_by_enumeration() -> None:
@@ -40,7 +41,7 @@ def test_claim_is_the_divergence_by_enumeration() -> None:
 
 
 def test_pure_noise_has_no_divergence_at_its_epsilon() -> None:
-    laplace = NoiseSpec("discrete_laplace", Fraction(2))
+    laplace = DiscreteLaplace(Fraction(2))
     below, at = claimed_delta([(laplace, 2)], [0.9, 1.0])
     assert at == pytest.approx(0, abs=1e-9)
     assert below > 0.01
@@ -80,11 +81,11 @@ def test_log_likelihood_ratio_is_that_of_the_definition() -> None:
 
 @pytest.mark.parametrize("scale", ["1/10", "2", "1000"])
 def test_scores_of_the_right_noise_are_standard_normal_and_of_other_noise_not(scale: str) -> None:
-    spec = NoiseSpec("discrete_gaussian", Fraction(scale))
+    spec = DiscreteGaussian(Fraction(scale))
     right = [normal_scores(sampler_for(spec).draw(bytes([n]) * 32, 0, 3000), spec, n) for n in range(6)]
     assert together_p_value(right) > 1e-6
     assert min(spread_p_value(z) for z in right) > 1e-6
-    half = sampler_for(NoiseSpec("discrete_gaussian", spec.scale / 2)).draw(bytes(32), 0, 3000)
+    half = sampler_for(DiscreteGaussian(spec.scale / 2)).draw(bytes(32), 0, 3000)
     assert min(spread_p_value(normal_scores(half, spec, 7)), zeros_p_value(half, spec)) < 1e-6
     assert zeros_p_value(sampler_for(spec).draw(bytes(32), 0, 3000), spec) > 1e-6
 

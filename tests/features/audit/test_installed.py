@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from features.audit.trials import (
 )
 from flows.cli import app
 from pipeline.execution.workers import Workers
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -39,7 +40,7 @@ def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def smaller(spec: NoiseSpec):  # type: ignore[no-untyped-def]
         factor = 4 if spec.mechanism == "discrete_gaussian" else 2
-        return sampler_for(NoiseSpec(spec.mechanism, spec.scale / factor))
+        return sampler_for(replace(spec, scale=spec.scale / factor))
 
     monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", smaller)
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from features.audit import samplers
-from features.audit.exact_noise import exact_tails, probabilities, rescaled
+from features.audit.exact_noise import exact_tails, probabilities
 from features.audit.findings import Finding
 from features.audit.samplers import FULL, Extent, choice_findings, installed_draw, sampler_findings
 from features.audit.second_opinion import stream_problems
 from features.audit.streams import stream_findings
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.streams import Stream
 
-GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
+GAUSSIAN = DiscreteGaussian(Fraction(19, 10))
 
 
-SMALL = Extent(draws=500_000, gaussians=(Fraction(19, 10),), laplaces=())
+SMALL = Extent(500_000, (GAUSSIAN,))
 
 
 def failed(findings: list[Finding]) -> set[str]:
@@ -45,7 +45,7 @@ def test_choices_by_another_mechanism_fail(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _smaller(spec, key, count):  # type: ignore[no-untyped-def]
-    return installed_draw(rescaled(spec, Fraction(97, 100)), key, count)
+    return installed_draw(spec.rescaled(Fraction(97, 100)), key, count)
 
 
 def _rounded(spec, key, count):  # type: ignore[no-untyped-def]

@@ -49,11 +49,12 @@ from pipeline.confidential.custody import Keyholder
 from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import joint_statement, privacy_statements
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
+from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.dataset import cost_of
 from pipeline.privacy.ledger.events import Group, Moved
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.arrays import IntArray

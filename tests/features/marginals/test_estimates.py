@@ -29,7 +29,7 @@ from features.marginals.transport import (
 )
 from features.marginals.whole import ExactTable, Seed, whole_numbers
 from geography.errors import InputError
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from postprocess.arrays import IntArray
 
 
@@ -503,7 +503,7 @@ def test_a_population_of_nobody_is_released_as_nobody(seen: int) -> None:
     """With an attribute of one value, and an area with one child."""
     tree = junction_tree(AttributeSizes(tuple("abc"), (1, 3, 2)), [(0, 1), (1, 2)])
     parents = (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
-    noise = dict.fromkeys(tree.bags, NoiseSpec("discrete_gaussian", Fraction(9)))
+    noise = dict.fromkeys(tree.bags, DiscreteGaussian(Fraction(9)))
     design = CliqueDesign(tree, parents, [noise] * 3)
     measured = [{bag: np.full((n, tree.domain.size(bag)), seen) for bag in tree.bags} for n in design.sizes]
     release = design.release(measured, Seed(1))
@@ -522,7 +522,7 @@ def test_thirty_attributes_of_ten_values_go_from_measurements_to_records() -> No
     people = Population(
         tree, WholeRecords(np.sort(rng.integers(0, 4, 2000)), values), (np.zeros(4, dtype=np.int64),), (1, 4)
     )
-    noise = dict.fromkeys(tree.bags, NoiseSpec("discrete_gaussian", Fraction(4)))
+    noise = dict.fromkeys(tree.bags, DiscreteGaussian(Fraction(4)))
     measured = [
         {bag: people.table(bag, level) + rng.integers(-3, 4, (n, 100)) for bag in tree.bags}
         for level, n in ((0, 1), (1, 4))

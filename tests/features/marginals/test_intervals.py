@@ -19,7 +19,7 @@ from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.intervals import CliqueDesign, noisy_again, simulated_errors
 from features.marginals.records import WholeRecords
 from features.marginals.whole import Seed
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
 
@@ -45,7 +45,7 @@ def _people(seed: int = 0) -> Population:
 
 
 def _design(people: Population, variance: int = 16, *, alike: bool = True) -> CliqueDesign:
-    noise = [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(variance)))] * 3
+    noise = [dict.fromkeys(people.tree.bags, DiscreteGaussian(Fraction(variance)))] * 3
     return CliqueDesign(people.tree, people.parents, noise, alike=alike)
 
 
@@ -96,7 +96,7 @@ def _held_alone(domain: AttributeSizes, values: IntArray, key: int, replicates: 
     attributes = tuple(range(len(domain.sizes)))
     records = WholeRecords(np.zeros(len(values), dtype=np.int64), values)
     people = Population(junction_tree(domain, [attributes]), records, (), (1,))
-    noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))
+    noise = dict.fromkeys(people.tree.bags, DiscreteGaussian(Fraction(64)))
     design, truth = CliqueDesign(people.tree, (), [noise]), people.table(attributes, 0)
     measured = [noisy_again(design, [truth], 0, Seed(1000 + key), 0)]
     errors = simulated_errors(

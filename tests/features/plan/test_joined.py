@@ -11,7 +11,7 @@ from releases.small import request_of
 
 from features.plan.release_plan import plan_release
 from pipeline.execution.steps import Silent
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.reading.release import open_release
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec

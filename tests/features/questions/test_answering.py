@@ -240,7 +240,7 @@ def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
 
     def quieter(own: QuestionPlan) -> tuple[Any, ...]:
         parts: tuple[Any, ...] = sound(own)
-        return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)
+        return tuple(replace(one, mechanism=replace(one.mechanism, scale=one.mechanism.scale / 100)) for one in parts)
 
     monkeypatch.setattr(QuestionPlan, "parts", property(quieter))
     with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):

@@ -67,10 +67,10 @@ def random_question(rng: random.Random) -> str:
 def cost_of(part: MeasuredPart | Ranked) -> Fraction:
     """By what a changed record does at most, and the definition of zCDP."""
     if isinstance(part, MeasuredPart):
-        return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * part.scale)
+        return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * part.mechanism.scale)
     q = part.part.quantile
     squared = max(q.denominator**2, 2 * max(q.numerator, q.denominator - q.numerator) ** 2)
-    least = (part.times * part.scale) ** 2 * squared / 8
+    least = (part.times * part.mechanism.scale) ** 2 * squared / 8
     assert least <= part.budget < least * Fraction(1001, 1000)
     return part.budget
 

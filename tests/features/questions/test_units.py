@@ -166,7 +166,7 @@ def cost(question: Resolved, table: np.ndarray, framework: Framework, neighbours
     """What the dearest pair of neighbours costs, by the definitions, where all parts have a budget of 1 together."""
     places = 2 if question.level else 1
     parts = measured(question.parts, framework, neighbours, Fraction(1), AT_MOST, question.numbers_of_unit(places))
-    scales = np.concatenate([np.full(places * question.size, float(one.scale)) for one in parts])
+    scales = np.concatenate([np.full(places * question.size, float(one.mechanism.scale)) for one in parts])
     apart = np.abs(table[:, None, :] - (table if neighbours == "change-one" else table[:1])[None, :, :])
     worst = (apart**2 / (2 * scales) if framework == "zcdp" else apart / scales).sum(axis=2).max()
     return Fraction(float(worst)).limit_denominator(10**9)

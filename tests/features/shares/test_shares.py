@@ -25,7 +25,7 @@ from features.shares.forecast import SpreadGuess, guesses_like, places_of, share
 from features.shares.public_share import shares_of
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.steps import Silent
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.open_public import open_listed

@@ -19,7 +19,8 @@ from features.years.best import best, best_gram, weights
 from features.years.design import Design, bound, independent, reach, triangular, worst_pairs
 from features.years.series import StatedTerms, found
 from geography.errors import InputError
-from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours, noise_for
+from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours
+from pipeline.privacy.noise.mechanisms import noise_for
 
 RHO = Fraction(1)
 

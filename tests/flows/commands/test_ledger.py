@@ -36,7 +36,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     )
     with Ledger.open(path) as opened:
         for dataset, release, letter, mechanism, scales, drawn in charges:
-            groups = tuple(Group("county", f"query {scale}", mechanism, Fraction(scale), 20) for scale in scales)  # type: ignore[arg-type]
+            groups = tuple(Group("county", f"query {scale}", mechanism, Fraction(scale), 20) for scale in scales)
             reserved = opened.reserve(Charge(dataset, letter * 64, release, "change-one", groups))
             if drawn:
                 opened.commit(reserved)

@@ -17,7 +17,7 @@ from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.spine import read_public_spine
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
 
 
 def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> None:
-    spec = NoiseSpec("discrete_gaussian", Fraction(25))
+    spec = DiscreteGaussian(Fraction(25))
     noise = PublicNoise(3, "", (((spec,), (spec,)),), (None,))
     drawn = noise.draw(0, 0, 0, 0, (400, 50))
     assert np.array_equal(drawn, noise.draw(0, 0, 0, 0, (400, 50)))
@@ -100,7 +100,7 @@ def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> Non
 
 def test_simulated_noise_follows_the_kinds_of_geounits() -> None:
     kinds = np.array([0, 1, -1, 1] * 100, dtype=np.int8)
-    specs = (NoiseSpec("discrete_gaussian", Fraction(25)), NoiseSpec("discrete_gaussian", Fraction(4)))
+    specs = (DiscreteGaussian(Fraction(25)), DiscreteGaussian(Fraction(4)))
     drawn = PublicNoise(3, "", ((specs,),), (kinds,)).draw(0, 0, 0, 0, (400, 50))
     assert drawn[kinds == 0].std() == pytest.approx(5, rel=0.04)
     assert drawn[kinds == 1].std() == pytest.approx(2, rel=0.04)
@@ -108,7 +108,7 @@ def test_simulated_noise_follows_the_kinds_of_geounits() -> None:
 
 @pytest.mark.parametrize("kinds", [None, np.array([0, 1, -1, 1] * 100, dtype=np.int8)])
 def test_simulated_noise_does_not_depend_on_how_much_is_drawn_at_a_time(kinds: np.ndarray | None) -> None:
-    specs = (NoiseSpec("discrete_gaussian", Fraction(25)), NoiseSpec("discrete_gaussian", Fraction(4)))
+    specs = (DiscreteGaussian(Fraction(25)), DiscreteGaussian(Fraction(4)))
     noise = PublicNoise(3, "", ((specs,),), (kinds,))
     whole = noise.draw(0, 0, 0, 0, (400, 7))
     parts = [noise.draw(0, 0, 0, first, (min(33, 400 - first), 7)) for first in range(0, 400, 33)]

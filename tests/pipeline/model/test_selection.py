@@ -17,10 +17,12 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.privacy.budget import Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import Neighbours
 from pipeline.privacy.ledger.dataset import cost_of
 from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.noise.choices import affordable_epsilon
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
@@ -158,7 +160,7 @@ def test_no_choice_has_a_price_where_records_move_numbers_by_more_than_one() -> 
         _ = replace(universe(), measure=_FiveFold()).selections
 
 
-DRAWN = NoiseSpec("discrete_gaussian", Fraction(5000))
+DRAWN = DiscreteGaussian(Fraction(5000))
 NOISE = MixedNoise(DRAWN, (-3, 11), Fraction(1, 100))
 
 
@@ -183,4 +185,4 @@ def test_a_file_of_mixed_numbers_is_read_back_as_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("mechanism", "row"), [("mixed", ()), ("discrete_gaussian", (1,)), ("mixed", (1.5,))])
 def test_mixed_numbers_alone_have_a_row(mechanism: str, row: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="mixed numbers, and they alone, have a row"):
-        MeasurementHeader("block", "sex", 2, mechanism, Fraction(1), 1.0, row=row)  # type: ignore[arg-type]
+        MeasurementHeader("block", "sex", 2, mechanism, Fraction(1), 1.0, row=row)

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 import sqlalchemy as sa
 
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.ledger.store import ledger_url
+from pipeline.privacy.noise.mechanism import NoiseSpec
 
 DIGITS = 110
 

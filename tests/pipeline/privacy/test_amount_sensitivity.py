@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.privacy.accounting.mechanisms import mechanism
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, budget_of_one, noise_for, reach_between
+from pipeline.privacy.budget import MOVED, Framework, Neighbours, budget_of_one, reach_between
+from pipeline.privacy.noise.mechanisms import mechanism, noise_for
 
 
 @pytest.mark.parametrize("kind", ["change-one", "add-remove"])

@@ -18,28 +18,19 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.model.promise import Promise
-from pipeline.privacy.accounting.mechanisms import (
-    MechanismName,
-)
 from pipeline.privacy.accounting.statement_models import odds
-from pipeline.privacy.budget import (
-    LARGEST_SCALE,
-    LEAST_SCALE,
-    Framework,
-    Mechanism,
-    Neighbours,
-    NoiseSpec,
-    farthest,
-    noise_for,
-    rounded_text,
-)
+from pipeline.privacy.budget import Framework, Neighbours, rounded_text
 from pipeline.privacy.ledger.dataset import cost_of
 from pipeline.privacy.ledger.events import Group, Moved
 from pipeline.privacy.ledger.ledger import amount_text
 from pipeline.privacy.ledger.report import _text as _in_report
-from pipeline.privacy.noise.sampler import tails
+from pipeline.privacy.noise import mechanisms
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.discrete_laplace import DiscreteLaplace
+from pipeline.privacy.noise.mechanism import NoiseSpec
+from pipeline.privacy.noise.mechanisms import MechanismName, noise_for
 from pipeline.questions.resolved import Part
-from pipeline.questions.sensitivity import scale_for
+from pipeline.questions.sensitivity import measured
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
@@ -47,18 +38,16 @@ ExactTails = Callable[[NoiseSpec], list[Decimal]]
 def test_the_farthest_of_very_many_numbers_is_known() -> None:
     """Tails below the last bit of 1: a normal one at x is about exp(-x^2 / 2) / (x sqrt(2 pi))."""
     for numbers in (10**15, 10**17, 10**30):
-        x, tail = farthest("zcdp", numbers, 0.1), 0.05 / numbers
+        x, tail = DiscreteGaussian.farthest(numbers, 0.1), 0.05 / numbers
         lower = (1 / x - 1 / x**3) * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
         assert lower < tail < lower / (1 - 1 / x**2)
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
 @pytest.mark.parametrize("scale", ["1/15", "1/10", "1/2", "1", "19/10", "99/10", "10", "101/10", "100"])
-def test_variance_is_that_of_the_discrete_distribution(
-    mechanism: Mechanism, scale: str, exact_tails: ExactTails
-) -> None:
+def test_variance_is_that_of_the_discrete_distribution(mechanism: str, scale: str, exact_tails: ExactTails) -> None:
     """Against the definition in decimals: Var = 2 sum over k >= 1 of (2k - 1) T(k)."""
-    spec = NoiseSpec(mechanism, Fraction(scale))
+    spec = mechanisms.NOISES[mechanism](Fraction(scale))
     with localcontext(Context(prec=60)):
         exact = 2 * sum((2 * k - 1) * tail for k, tail in enumerate(exact_tails(spec)) if k)
         assert abs(Decimal(spec.variance) / exact - 1) < Decimal("1e-14")
@@ -86,14 +75,12 @@ def test_variance_never_underflows() -> None:
     huge = [noise_for(f, Fraction(10**9), Fraction(1), Fraction(1), "change-one") for f in ("zcdp", "pure")]
     assert huge[0].variance == pytest.approx(1e-15)  # a millionth of sigma^2 = 1e-9
     assert huge[1].variance == pytest.approx(8e-24)  # a millionth of 2 b^2, b = 2e-9
-    mechanisms: tuple[Mechanism, ...] = ("discrete_gaussian", "discrete_laplace")
-    assert set(mechanisms) == set(LARGEST_SCALE) == set(LEAST_SCALE)
-    for kind in mechanisms:
-        least = LEAST_SCALE[kind]
-        assert 1e-107 < NoiseSpec(kind, least).variance < 1e-100  # its square is no float's underflow
+    for kind in mechanisms.NOISES.values():
+        least = kind.least
+        assert 1e-107 < kind(least).variance < 1e-100  # its square is no float's underflow
         with pytest.raises(InputError, match=r"noise scale: found .*; at least 1e-.* is needed: a budget so large"):
-            NoiseSpec(kind, least / 2)
-        steps = [NoiseSpec(kind, Fraction(2) ** i / 1000).variance for i in range(20)]
+            kind(least / 2)
+        steps = [kind(Fraction(2) ** i / 1000).variance for i in range(20)]
         assert all(math.isfinite(v) for v in steps)
         assert steps == sorted(steps)
 
@@ -119,8 +106,8 @@ def test_the_scale_of_noise_has_the_square_of_what_a_person_moves(
     part: Part, framework: Framework, neighbours: Neighbours, people: tuple[int, int], scale: int
 ) -> None:
     """For a budget of 1: sigma^2 = m R^2 k^2 / 2, b = m R k; of units n in place of k^2 and of k."""
-    assert scale_for(part, framework, neighbours, Fraction(1), people)[1] == scale
-    assert scale_for(part, framework, neighbours, Fraction(scale), people)[1] == 1
+    assert measured((part,), framework, neighbours, Fraction(1), *people)[0].mechanism.scale == scale
+    assert measured((part,), framework, neighbours, Fraction(scale), *people)[0].mechanism.scale == 1
 
 
 @pytest.mark.parametrize(
@@ -164,11 +151,11 @@ def test_the_ledger_counts_the_same_squares(
     ],
 )
 def test_an_answer_of_a_version_costs_the_square_of_its_records_per_person(
-    mechanism: Mechanism, scale: str, neighbours: Neighbours, records: int, cost: Fraction
+    mechanism: str, scale: str, neighbours: Neighbours, records: int, cost: Fraction
 ) -> None:
     framework: Framework = "zcdp" if mechanism == "discrete_gaussian" else "pure"
     promise = Promise(framework, neighbours, Fraction(0), records)
-    assert promise.cost(NoiseSpec(mechanism, Fraction(scale))) == cost
+    assert promise.cost(mechanisms.NOISES[mechanism](Fraction(scale))) == cost
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(10_001, 100_000), Fraction(1, 10**9), 0.1, 1.00001, 2.0])
@@ -210,13 +197,13 @@ def test_a_fraction_too_long_to_read_is_rounded_as_it_is_told(rounding: str, las
 # What is drawn, by its Renyi divergence
 
 ORDERS = (1.1, 1.5, 2.0, 4.0, 16.0, 64.0)
-GAUSSIANS = [NoiseSpec("discrete_gaussian", Fraction(s)) for s in ("1/4", "1", "7/3", "25", "400")]
-LAPLACES = [NoiseSpec("discrete_laplace", Fraction(b)) for b in ("1/3", "1", "5", "40")]
+GAUSSIANS = [DiscreteGaussian(Fraction(s)) for s in ("1/4", "1", "7/3", "25", "400")]
+LAPLACES = [DiscreteLaplace(Fraction(b)) for b in ("1/3", "1", "5", "40")]
 
 
 def log_probabilities(noise: NoiseSpec) -> NDArray[np.float64]:
     """ln P(k) for k = -K, ..., K, from the exact tails that the sampler's table is made of."""
-    table = tails(noise, 400)
+    table = noise.tails(400)
     exact = [a - b for a, b in zip(table.lower[:-1], table.lower[1:], strict=True)]  # P(X = k), in units of 2^-bits
     exact = exact[: next((i for i, p in enumerate(exact) if p.bit_length() < table.bits - 320), len(exact))]
     logs = [math.log(p) - table.bits * math.log(2) for p in exact]
@@ -245,7 +232,7 @@ def test_rho_bounds_the_renyi_divergence_of_what_is_drawn(noise: NoiseSpec) -> N
 
 @pytest.mark.parametrize("noise", GAUSSIANS[1:], ids=str)
 def test_a_little_less_noise_would_break_the_claim(noise: NoiseSpec) -> None:
-    less = NoiseSpec("discrete_gaussian", noise.scale * Fraction(95, 100) ** 2)
+    less = DiscreteGaussian(noise.scale * Fraction(95, 100) ** 2)
     assert any(divergence(log_probabilities(less), a) > a * float(noise.rho(1)) for a in ORDERS)
 
 
@@ -255,5 +242,5 @@ def test_epsilon_is_the_largest_ratio_of_what_is_drawn(noise: NoiseSpec) -> None
     largest = float(np.abs(np.diff(logs)).max())
     for moved in (1, 2):
         assert moved * largest == pytest.approx(float(noise.epsilon(moved) or 0), rel=1e-9)
-    less = log_probabilities(NoiseSpec("discrete_laplace", noise.scale * Fraction(95, 100)))
+    less = log_probabilities(DiscreteLaplace(noise.scale * Fraction(95, 100)))
     assert float(np.abs(np.diff(less)).max()) > float(noise.epsilon(1) or 0) * 1.01

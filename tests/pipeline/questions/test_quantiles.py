@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from pipeline.model.schema import ListedAttribute
-from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
-from pipeline.privacy.noise.sampler import sampler_for, tails
-from pipeline.questions.intervals import half_width
+from pipeline.privacy.budget import MOVED, Framework, Neighbours
+from pipeline.privacy.noise import mechanisms
+from pipeline.privacy.noise.choices import Exponential
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, Ranked, cost_of_rank, losses, rank_of, rank_reach, ranked
 from pipeline.questions.tables import listed, most_common, rank_ends
 from pipeline.questions.windows import bought
@@ -55,7 +57,7 @@ def violations(quantile: Fraction, framework: Framework, neighbours: Neighbours,
     wrong = 0
     for some in (0, 1, 2, 9):
         ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
-        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), times, ties, beyond)
+        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Exponential(Fraction(1)), times, ties, beyond)
         moved = losses(before, one) - losses(after, one)
         # Half of the range of what a group's losses move by, so that the mechanism's loss has a range of e times that.
         half = ((moved.max(axis=1) - moved.min(axis=1)) / 2).reshape(-1, 2)
@@ -99,9 +101,9 @@ def test_choice_and_windows_cost_no_more_than_the_budget_and_nearly_as_much(
     for quantile in QUANTILES:
         choice, windows = bought(Rank(quantile, 601, 0), framework, neighbours, Fraction(1, 50), records)
         assert Fraction(999, 1000) * Fraction(1, 50) <= choice.budget + windows.budget <= Fraction(1, 50)
-        epsilon = choice.scale * choice.reach * records  # by the definition of either, from what is drawn
+        epsilon = choice.mechanism.scale * choice.reach * records  # by the definition of either, from what is drawn
         assert MOVED[neighbours] * (epsilon**2 / 8 if framework == "zcdp" else epsilon) == choice.budget
-        moved, scale = MOVED[neighbours], windows.scale
+        moved, scale = MOVED[neighbours], windows.mechanism.scale
         squares = 10**2  # 8^2 + 4^2 + 3^2 + 2^2 + 2^2 + 1 + 1 + 1
         due = moved * squares * records**2 / (2 * scale) if framework == "zcdp" else moved * records / scale
         assert due == windows.budget
@@ -139,7 +141,7 @@ def furthest(quantile: Fraction, neighbours: Neighbours, base: Fraction) -> Frac
     worst = Fraction(0)
     for some in (0, 1, 2, 9):
         ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
-        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), 1, ties, beyond)
+        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Exponential(Fraction(1)), 1, ties, beyond)
         both = np.concatenate([losses(before, one), losses(after, one)], axis=1).reshape(len(before) // 2, -1)
         for row in np.unique(both, axis=0).tolist():
             ratio = Fraction(1)
@@ -182,7 +184,7 @@ def test_an_extreme_has_the_losses_of_its_definition(quantile: Fraction) -> None
     for beyond in (0, 1, 3, 20):
         for _ in range(20):
             values = rng.integers(0, 9, rng.integers(0, 12))
-            one = Ranked(Rank(quantile, 9, 0), 1, Fraction(1), Fraction(1), 1, 0, beyond)
+            one = Ranked(Rank(quantile, 9, 0), 1, Fraction(1), Exponential(Fraction(1)), 1, 0, beyond)
             found = losses(np.bincount(values, minlength=9)[None].astype(np.int64), one)[0].tolist()
             if quantile == 0:
                 values, found = 8 - values, found[::-1]
@@ -247,7 +249,7 @@ def test_a_value_that_most_records_have_is_the_median() -> None:
     counts = np.bincount([0] * 600 + list(range(1, 401)), minlength=601)[None].astype(np.int64)
     for framework, budget in BUDGETS.items():
         one = ranked(Rank(Fraction(1, 2), 601, 0), framework, "change-one", budget / 2, 1)
-        assert one.chooser.probabilities(losses(counts, one)[0].tolist())[0] > 0.9
+        assert one.mechanism.probabilities(losses(counts, one)[0].tolist())[0] > 0.9
 
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
@@ -262,7 +264,7 @@ def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fr
         wrong = (above >= 2 * one.beyond) | (at_or_above == 0)
         wrong[0] &= own.sum() > 0
         for factor in (Fraction(1), Fraction(3, 4)):
-            chances = np.array(replace(one, scale=factor * one.scale).chooser.probabilities(row.tolist()))
+            chances = np.array(type(one.mechanism)(factor * one.mechanism.scale).probabilities(row.tolist()))
             chances = chances if quantile == 1 else chances[::-1]
             if factor == 1:
                 assert chances[wrong].sum() <= 0.1
@@ -276,11 +278,11 @@ def test_the_number_is_within_the_records_that_are_told() -> None:
         one = ranked(Rank(quantile, len(counts), 0), framework, "change-one", BUDGETS[framework], 1)
         upto, target = np.cumsum(counts), float(quantile) * int(counts.sum())
         off = np.maximum(np.maximum(upto - counts - target, target - upto), 0)
-        chances = np.array(one.chooser.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
+        chances = np.array(one.mechanism.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
         assert chances[off > one.within].sum() <= 0.1
 
 
-NOISE = NoiseSpec("discrete_gaussian", Fraction(25))
+NOISE = DiscreteGaussian(Fraction(25))
 
 
 def noise(n: int, seed: int) -> np.ndarray:
@@ -290,7 +292,7 @@ def noise(n: int, seed: int) -> np.ndarray:
 def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:
     """Counts a standard deviation apart; with intervals that hold one by one only, fewer do: the power arm."""
     true = np.arange(12) * 5
-    half, single = half_width(NOISE, COVERAGE ** (1 / 12)), half_width(NOISE, 0.5)
+    half, single = NOISE.half_width(COVERAGE ** (1 / 12)), NOISE.half_width(0.5)
     ranks = [1 + int((true > count).sum()) for count in true]
     drawn = [true + noise(12, seed) for seed in range(250)]
 
@@ -314,14 +316,14 @@ def test_counts_that_were_picked_are_held() -> None:
     held = []
     for seed in range(250):
         ((*_, count, low, high),) = most_common(keys, (500 + noise(20, seed)).tolist(), NOISE, 1)
-        held.append((int(low) <= 500 <= int(high), abs(int(count) - 500) <= half_width(NOISE)))
+        held.append((int(low) <= 500 <= int(high), abs(int(count) - 500) <= NOISE.half_width()))
     joint, single = np.mean(held, axis=0)
     assert joint >= 0.9
     assert single < 0.5
 
 
 def test_groups_are_listed_as_often_as_is_said() -> None:
-    half = half_width(NOISE)
+    half = NOISE.half_width()
     for true, least, most in ((100 + half, 0.93, 1.0), (100 - half - 1, 0.0, 0.07)):
         counts = (true + noise(4000, 1)).tolist()
         found = list(listed(([str(count)] for count in counts), counts, 100))
@@ -332,9 +334,9 @@ def test_groups_are_listed_as_often_as_is_said() -> None:
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
 @pytest.mark.parametrize("scale", [Fraction(1, 10), Fraction(2), Fraction(20), Fraction(500)])
-def test_the_half_width_is_the_least_that_covers(mechanism: Mechanism, scale: Fraction) -> None:
-    noise = NoiseSpec(mechanism, scale)
-    table, half = tails(noise, 64), half_width(noise)
+def test_the_half_width_is_the_least_that_covers(mechanism: str, scale: Fraction) -> None:
+    noise = mechanisms.NOISES[mechanism](scale)
+    table, half = noise.tails(64), noise.half_width()
     one = 1 << table.bits
     assert 2 * table.upper[half + 1] <= one / 10 * (1 + 1e-9)
     assert half == 0 or 2 * table.lower[half] > one / 10 * (1 - 1e-9)

@@ -153,8 +153,8 @@ def test_the_noise_costs_just_the_budget(framework: Framework, neighbours: Neigh
         for one in parts:
             moves, far = MOVED[neighbours], reach(one.part, neighbours) * at_once
             cost += (
-                Fraction(moves * far**2) / (2 * one.noise.scale)
+                Fraction(moves * far**2) / (2 * one.mechanism.scale)
                 if framework == "zcdp"
-                else moves * far / one.noise.scale
+                else moves * far / one.mechanism.scale
             )
         assert cost == budget

@@ -135,10 +135,10 @@ def coverage(
         wanted = wanted - choice.beyond if quantile == 1 else choice.beyond + 1
     true = min(int(np.searchsorted(upto, wanted)), n - 1)
     row = losses(histogram[None].astype(np.int64), choice)
-    steps = choice.chooser.draw(bytes(32), np.repeat(row, DRAWS, axis=0))
+    steps = choice.mechanism.draw(bytes(32), np.repeat(row, DRAWS, axis=0))
     numbers = filtered(counts_in_windows(np.repeat(histogram[None], DRAWS, axis=0), steps), framework)
-    noisy = numbers + sampler_for(windows.noise).draw(b"w" * 32, 0, numbers.size).reshape(numbers.shape)
-    rest = n, quantile, framework, factor * windows.noise.variance, choice.beyond
+    noisy = numbers + sampler_for(windows.mechanism).draw(b"w" * 32, 0, numbers.size).reshape(numbers.shape)
+    rest = n, quantile, framework, factor * windows.mechanism.variance, choice.beyond
     ends = [interval(int(v), row.tolist(), *rest) for v, row in zip(steps, noisy, strict=True)]
     return float(np.mean([low <= true <= high for low, high in ends]))
 

@@ -23,8 +23,8 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Bound, Table
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.choices import Select
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.release.draws import draws_file, read_draws
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram
@@ -56,7 +56,7 @@ BOUND = Bound("homes", "block", Path("f.csv"), "block", Query.parse("sex", SCHEM
 HOMES = RNG.integers(0, 3, (len(CODES), 2))
 NESTED = tuple(Query.parse(text, SCHEMA) for text in ("total", "sex", "detailed"))
 CHOICE = Select("detail", tuple(zip(("total", "sex", "detailed"), (0, 9, 90), strict=True)), Fraction(1, 5))
-SELECTION = Selection(CHOICE, "block", NESTED, Fraction(1, 10), NoiseSpec("discrete_gaussian", Fraction(9)))
+SELECTION = Selection(CHOICE, "block", NESTED, Fraction(1, 10), DiscreteGaussian(Fraction(9)))
 CHOSEN = np.arange(len(CODES)) % 3
 NUMBERS = RNG.integers(-99, 99, (len(CODES), SCHEMA.n_cells)) * answered(SELECTION, CHOSEN)
 POSITIVE = MeasurementHeader("block", "detailed", SCHEMA.n_cells, "discrete_gaussian", Fraction(9), 9.0)

@@ -24,11 +24,11 @@ from releases.small import QUICK, run, write_town
 
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
-from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.noise.mechanisms import MechanismName
 from pipeline.storage.files import canonical_json, json_sha256
 
 _HASH = "manifest_sha256"

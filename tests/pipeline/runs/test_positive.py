@@ -23,7 +23,9 @@ from auditor.noise import Noise
 from auditor.release import Release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.steps import Silent
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.discrete_laplace import DiscreteLaplace
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.layout import RunDirectory
@@ -178,7 +180,7 @@ def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], me
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("noise", [NoiseSpec("discrete_gaussian", 7), NoiseSpec("discrete_laplace", 3)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("noise", [DiscreteGaussian(7), DiscreteLaplace(3)])  # type: ignore[arg-type]
 def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -> None:
     key, sampler = bytes(range(32)), sampler_for(noise)
     positions = np.array([5, 0, 3, 3, 99_999, 2**40, 2**40 + 1])

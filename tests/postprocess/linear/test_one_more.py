@@ -10,7 +10,8 @@ import pytest
 from oracles.dense import answered, query_matrix, subtree_gls
 from oracles.random_problems import bypassed, random_problem
 
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.linear.one_more import linear_answers, with_one_more
 from postprocess.marginal import Marginal
@@ -93,7 +94,7 @@ def errors() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     problem, truth = random_problem(3, shape=(3, 2, 2), zeros=True, invariants=True)
     query, level = question(3), 2
     asked, true = answered(query), query.answer(truth[level])
-    noise = NoiseSpec("discrete_gaussian", Fraction(5))
+    noise = DiscreteGaussian(Fraction(5))
     found, both, alone = [], np.zeros(0), np.zeros(0)
     for number in range(250):
         drawn = with_noise(problem, truth, number)
@@ -114,7 +115,7 @@ def with_noise(problem: Problem, truth: list[np.ndarray], number: int) -> Proble
     for level, counts in enumerate(truth):
         new = []
         for place, one in enumerate(problem.measured[level]):
-            noise = NoiseSpec("discrete_gaussian", Fraction(4 * one.variance))
+            noise = DiscreteGaussian(Fraction(4 * one.variance))
             drawn = noise_of(noise, (len(counts), one.marginal.size), bytes([number, level, place]))
             new.append(replace(one, values=one.marginal.answer(counts) + drawn, variance=noise.variance))
         measured.append(tuple(new))

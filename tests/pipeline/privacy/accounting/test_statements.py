@@ -32,12 +32,13 @@ from pipeline.privacy.accounting.conversion import (
     zcdp_epsilon,
     zcdp_epsilon_textbook,
 )
-from pipeline.privacy.accounting.mechanisms import Use
-from pipeline.privacy.accounting.pld import gaussian_losses, pld_epsilon
+from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, statement_of
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian, gaussian_losses
+from pipeline.privacy.noise.discrete_laplace import DiscreteLaplace
+from pipeline.privacy.noise.mechanism import Mechanism, NoiseSpec
 from pipeline.spec.release_spec import parse_spec
 
 DELTA = Fraction(1, 10**10)
@@ -231,7 +232,7 @@ def exact_epsilon(scales: Sequence[tuple[int, int]], delta: Fraction) -> float:
 
 
 def gaussians(scales: Sequence[tuple[int, int]]) -> list[tuple[NoiseSpec, int]]:
-    return [(NoiseSpec("discrete_gaussian", Fraction(scale)), moved) for scale, moved in scales]
+    return [(DiscreteGaussian(Fraction(scale)), moved) for scale, moved in scales]
 
 
 @pytest.mark.parametrize("scales", LATTICES, ids=str)
@@ -256,7 +257,7 @@ def test_of_hardly_any_noise_nothing_is_stated_that_is_below_the_truth(rho: str,
         total = np.convolve(total, one)
         losses = (number - 2 * np.arange(-number * reach, number * reach + 1)) / (2 * float(scale))
     for delta in (Fraction(1, 10**3), Fraction(1, 10**6), *DELTAS[1:]):
-        found = pld_epsilon([(NoiseSpec("discrete_gaussian", scale), moved)], delta)
+        found = pld_epsilon([(DiscreteGaussian(scale), moved)], delta)
         near = zcdp_epsilon(Fraction(rho), delta)
         if found is None:
             assert Fraction(rho) / moved > 1
@@ -287,8 +288,8 @@ def test_the_allowance_for_rounding_is_far_more_than_the_rounding(
 RHO_1_2 = """
 from fractions import Fraction
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.budget import NoiseSpec
-uses = [(NoiseSpec("discrete_gaussian", Fraction(scale)), 2) for scale in (8, 4, 8, 8)]
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
+uses = [(DiscreteGaussian(Fraction(scale)), 2) for scale in (8, 4, 8, 8)]
 print(repr(pld_epsilon(uses[:1] * 4, Fraction(1, 10**10))), repr(pld_epsilon(uses, Fraction(1, 10**10))))
 """
 
@@ -328,16 +329,16 @@ def test_discrete_laplace_against_its_exact_delta() -> None:
     tail = 1 / (1 + at)  # P(x <= 0), where the loss is 1 / b
     one = {1 / b: tail, -1 / b: 1 - tail}
     delta = sum(p * q * max(0.0, -math.expm1(epsilon - x - y)) for x, p in one.items() for y, q in one.items())
-    found = pld_epsilon([(NoiseSpec("discrete_laplace", Fraction(2)), 2)], Fraction(delta))
+    found = pld_epsilon([(DiscreteLaplace(Fraction(2)), 2)], Fraction(delta))
     assert found is not None
     assert epsilon < found < epsilon + 0.002
 
 
 def test_different_mechanisms_compose_and_none_is_forgotten() -> None:
     delta = Fraction(1, 10**8)
-    uses: list[tuple[Use, int]] = [
-        (NoiseSpec("discrete_gaussian", Fraction(4)), 2),
-        (NoiseSpec("discrete_laplace", Fraction(4)), 2),
+    uses: list[tuple[Mechanism, int]] = [
+        (DiscreteGaussian(Fraction(4)), 2),
+        (DiscreteLaplace(Fraction(4)), 2),
         (Exponential(Fraction(1, 2)), 2),
         (PermuteAndFlip(Fraction(1, 3)), 2),
     ]
@@ -352,11 +353,11 @@ def test_different_mechanisms_compose_and_none_is_forgotten() -> None:
 
 
 def test_what_is_not_computed() -> None:
-    use = NoiseSpec("discrete_gaussian", Fraction(1))
+    use = DiscreteGaussian(Fraction(1))
     assert pld_epsilon([], Fraction(1, 10**6)) == 0
     assert pld_epsilon([(use, 2)], Fraction(1, 10**13)) is None
     assert pld_epsilon([(use, 200)], Fraction(1, 10**6)) is None
-    assert pld_epsilon([(NoiseSpec("discrete_gaussian", Fraction(10**9)), 2)], Fraction(1, 10**6)) is None
+    assert pld_epsilon([(DiscreteGaussian(Fraction(10**9)), 2)], Fraction(1, 10**6)) is None
     with pytest.raises(ValueError, match="must not be negative"):
         pld_epsilon([(use, -1)], Fraction(1, 10**6))
 

@@ -16,7 +16,6 @@ import pytest
 import sqlalchemy as sa
 
 from pipeline.errors import InputError
-from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import store as ledger_schema
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
@@ -24,6 +23,7 @@ from pipeline.privacy.ledger.events import Event, Group, LedgerError
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError
 from pipeline.privacy.ledger.notes import Marks, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import Store, default_url, ledger_url
+from pipeline.privacy.noise.mechanisms import MechanismName
 
 RACERS = 16
 fork = multiprocessing.get_context("fork")
