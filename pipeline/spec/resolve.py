@@ -129,7 +129,7 @@ class UniverseResolver:
             return None
         if (measuring := self._measuring) is not None:
             schema = measuring[0].measured(schema, measuring[1])
-        noted, whole = self.problems.at("strategy"), 0 if context.receiving else 1
+        noted, whole = self.problems.at("strategy"), 0 if context.receiving and not context.name else 1
         strategy = resolve_strategy(sections.strategy, preset, schema, context.level_names, noted, whole=whole)
         source = _source(context, SourceScope(sections, schema, strategy, context.level_names, self.problems))
         budget = self._budget(preset, strategy, source)
@@ -322,20 +322,22 @@ def _source(context: UniverseContext, scope: SourceScope) -> Source:
 def _received(part: FeatureKeys, context: UniverseContext, scope: SourceScope) -> Source:
     """Numbers that others published; what needs a budget or records, or has a promise, is noted."""
     sections, name = scope.sections, keys_of(type(part))[0]
-    stated = {
+    stated: dict[str, object] = {
         "privacy": context.own_privacy.model_fields_set,
         "input": sections.input,
+        "strategy.preset": sections.strategy.preset,
         "invariants": sections.invariants,
         "select": sections.select,
         "geography.bypass": context.bypass,
-        "": context.name,
     }
+    if context.name:
+        stated = {"": context.name}
     for key, found in stated.items():
         if found:
             scope.problems.add(
                 key, f"not with [{name}]: its numbers were published by others, and there are no records and no promise"
             )
-    return part.source(scope) or OWN_NOISE
+    return (None if context.name else part.source(scope)) or OWN_NOISE
 
 
 def _facts(

@@ -60,6 +60,11 @@ query = "age * sex"
 variance = "9/2"
 files = { tract = "tracts.csv", block = "numbers.csv" }
 """
+COMPANION = """[companions.homes]
+privacy = { rho = "1" }
+strategy = { queries = { total = "1" }, levels = { county = "1", tract = "0", block = "0" } }
+schema = { attributes = { kind = ["house", "flat"] } }
+"""
 VARIANCE = 4.5
 BLOCKS = [f"{county}{tract}{block}" for county in "AB" for tract in "12" for block in "123"]
 CELLS = [f"{age} * {sex}" for age in ("child", "adult", "old") for sex in "fm"]
@@ -281,6 +286,8 @@ def test_options_of_records_and_measurements_are_refused(toys: Toys, tmp_path: P
         ('[privacy]\nrho = "1"\n', "privacy: not with [toy_published]"),
         ('[input]\nfile = "numbers.csv"\nform = "microdata"\ngeocode = "geocode"\n', "input: not with [toy_published]"),
         ('[invariants]\ncounty = ["total"]\n', "invariants: not with [toy_published]"),
+        ('[strategy]\npreset = "pl94-2020-us"\n', "strategy.preset: not with [toy_published]"),
+        (COMPANION, "companions.homes: not with [toy_published]"),
     ],
 )
 def test_a_promise_or_records_beside_them_are_refused(tmp_path: Path, added: str, says: str) -> None:
