@@ -350,6 +350,11 @@ def _at_first_level(universe: Universe) -> list[Query]:
     return [draw.query for draw in universe.draws() if draw.own and draw.level == universe.level_names[0]]
 
 
+def _distinct(universe: Universe) -> list[Query]:
+    """Each query once that is measured, or was received."""
+    return list({draw.query.terms: draw.query for draw in universe.draws() if draw.own}.values())
+
+
 def _filled(cells: int, leaves: float, people: float | None, *, common: bool) -> float:
     """Cells that are assumed not to be empty in an area of `leaves` leaves.
 
@@ -372,7 +377,7 @@ def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
 
 def _few_sums(universe: Universe) -> float:
     """The sums that all precisions are weights on, besides the detail; infinite where the detail is not measured."""
-    coarse = list(universe.strategy.distinct_queries())
+    coarse = _distinct(universe)
     draws = by_level((draw for draw in universe.draws() if draw.own), universe.level_names)
     measured = [[draw.query.size for draw in level] for level in draws]
     if universe.bounds or not all(universe.schema.n_cells in sizes for sizes in measured):
@@ -385,7 +390,7 @@ def _few_sums(universe: Universe) -> float:
 
 def basis_of_spec(universe: Universe) -> Basis:
     """The basis of the measurements, as far as it follows from the spec."""
-    queries = [*universe.strategy.distinct_queries(), *universe.passes, *(bound.query for bound in universe.bounds)]
+    queries = [*_distinct(universe), *universe.passes, *(bound.query for bound in universe.bounds)]
     shape = universe.schema.shape
     zeros = universe.structural_zeros.reshape(shape)
     uneven = [j for j in range(len(shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))]

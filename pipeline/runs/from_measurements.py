@@ -13,10 +13,12 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from pipeline.cost.memory import check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
+from pipeline.execution.settings import load_settings, memory_for_a_run
 from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.model.draw import by_level
@@ -97,15 +99,19 @@ def received_release(stated: Path | ReleaseSpec, out: Path, workers: int, progre
         progress: receives how far the run is.
 
     Raises:
-        InputError: something in the spec or in its files is wrong, or the directory holds another release.
+        InputError: something in the spec or in its files is wrong, the directory holds another release, or memory is
+            short.
     """
     spec = as_spec(stated)
     universes = spec.universes()
     for check in stated_checks(spec, universes):
         check()
     public, root = open_listed(spec, universes), out / spec.name
-    with _job(public, root, public.identity(), workers, progress) as job:
-        _publish(replace(job, status=RECEIVED, batches=Batches(job.run)), resumed=True)
+    fit = fitting(spec, public.spine, workers, memory_for_a_run(load_settings()), engine=False)
+    check_memory(spec, fit)
+    with _job(public, root, public.identity(), fit.memory.workers, progress) as job:
+        job = replace(job, status=RECEIVED, batches=Batches(job.run))
+        _publish(replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells), resumed=True)
     return root
 
 

@@ -27,7 +27,9 @@ from pipeline.execution.steps import Silent
 from pipeline.execution.workers import WorkerContext
 from pipeline.inputs.geography import read_spine
 from pipeline.metadata.products import ReleaseScope
+from pipeline.model.source import Received
 from pipeline.plan import Plan
+from pipeline.privacy.budget import NoiseSpec
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
@@ -259,6 +261,32 @@ def test_a_plan_of_them_promises_nothing(toys: Toys) -> None:
     again = type(spec).from_public_dict(json.loads(json.dumps(spec.public_dict())))
     assert again.universes()[0].promises == ()
     assert again.public_dict() == spec.public_dict()
+
+
+def test_nothing_is_drawn_where_nothing_is_promised(toys: Toys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that says it was received, and draws all the same, is refused before anything is counted."""
+    spec = load_spec(toys.spec)
+    (universe,) = spec.universes()
+    drawn = tuple(replace(draw, drawn=(NoiseSpec("discrete_gaussian", Fraction(9, 2)),)) for draw in universe.draws())
+    monkeypatch.setattr(Received, "draws", lambda *_: drawn)
+    scope = ReleaseScope(spec, (universe,), RunDirectory(toys.spec.parent))
+    with pytest.raises(ValueError, match="costs 4/9, and 0 is promised"):
+        Plan(scope, (), read_spine(spec.geography)).checked()
+
+
+def test_a_run_that_was_stopped_is_gone_on_with(toys: Toys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = received_release(toys.spec, tmp_path / "whole", 1, Silent())
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.run.write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            received_release(toys.spec, tmp_path / "stopped", 1, Silent())
+    stopped = received_release(toys.spec, tmp_path / "stopped", 1, Silent())
+    manifests = [(root / "public" / "manifest.json").read_bytes() for root in (whole, stopped)]
+    assert manifests[0] == manifests[1]
 
 
 def test_python_users_have_it_and_other_files_are_another_release(toys: Toys, tmp_path: Path) -> None:
