@@ -198,16 +198,15 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
     scope = ReleaseScope(sources.spec, sources.universes, sources.run)
     said = promised(sources.spec, sources.universes, promises, texts)
     explorer = explorer_of(sources, write)
-    statements = {one.universe: one for one in promises.statements}
-    accounts = {one.universe: one for one in promises.accounts}
+    of_each = zip(promises.statements, promises.accounts, strict=True)
+    said_of = {statement.universe: (statement, account) for statement, account in of_each}
     universes = [
         _universe(
             explorer,
             sources,
             said["budgets"].get(one.name, DivisionView((), {})),
             one,
-            statements.get(one.name),
-            accounts.get(one.name),
+            *said_of.get(one.name, (None, None)),
         )
         for one in sources.universes
     ]

@@ -44,7 +44,7 @@ from pipeline.release.facilities import (
     write_facilities,
 )
 from pipeline.release.layout import RunDirectory
-from pipeline.release.measurements import MeasurementWriter, header_of, open_measurement
+from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import names_fingerprint, write_names, write_spine
 from pipeline.spec.provenance_section import OriginSection
@@ -278,13 +278,9 @@ class ReceivedInput(PublicInput[Sequence[IntArray]]):
 
     def again(self, scope: InputScope, files: PublishedFiles) -> Sequence[IntArray]:
         """See `PublicInput.again`."""
-        universe, found = scope.universes[0], []
-        for draw in universe.draws(scope.spine):
-            path = files.unchanged(drawn_file(files.run.universe(universe.name), draw))
-            geocodes = scope.spine.level(draw.level).geocodes
-            with open_measurement(path, len(geocodes), header_of(draw)) as file:
-                found.append(file.read().values)
-        return found
+        universe = scope.universes[0]
+        folder, draws = files.run.universe(universe.name), universe.draws(scope.spine)
+        return [read_measurement(files.unchanged(drawn_file(folder, draw))).values for draw in draws]
 
     def write(self, scope: InputScope, run: RunDirectory, found: Sequence[IntArray]) -> None:
         """See `PublicInput.write`."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.command import printed
 from releases.pages import report_in, visible
-from releases.toy_published import ToyKeys
+from releases.toy_published import ToyInput, ToyKeys
 
 import features.registry
 import spinewise
@@ -26,6 +26,7 @@ from pipeline.errors import InputError, SpecError
 from pipeline.execution.steps import Silent
 from pipeline.execution.workers import WorkerContext
 from pipeline.inputs.geography import read_spine
+from pipeline.inputs.public_input import InputScope
 from pipeline.metadata.products import ReleaseScope
 from pipeline.model.source import Received
 from pipeline.plan import Plan
@@ -186,6 +187,11 @@ def test_it_is_verified_judged_exported_and_shown(toys: Toys, tmp_path: Path) ->
     root = received_release(toys.spec, tmp_path, 1, Silent())
     run = RunDirectory(root)
     assert verify_release(run, 1, Silent()) == []
+    release = open_finished(root, check_hashes=True)
+    scope = InputScope(release.spec, release.universes, release.spine)
+    tracts, blocks = ToyInput({}).again(scope, release)
+    assert (tracts == toys.tracts).all()
+    assert (blocks == toys.blocks).all()
     # The second program knows no section of this kind; draws, files and sums it has compared.
     (unjudged,) = check_release(root)
     assert "'toy_published', which is not known here: it is not judged" in unjudged
