@@ -95,7 +95,7 @@ BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 def content_findings(release: Release) -> Iterator[Found]:
     """All checks of the files' contents; none needs a secret."""
     yield holds("manifest", "manifest.json", _manifest_problems(release))
-    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine))
+    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))

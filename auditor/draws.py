@@ -20,10 +20,12 @@ import pyarrow as pa
 
 from auditor.accounting import Use
 from auditor.cliques import CliqueChoice
+from auditor.files import header_and_variances, read_measured
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
-from auditor.reading.findings import FormError, understood
+from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.spec import public_spec
 from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
@@ -191,16 +193,16 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
 
 
 def listed(spec: Stated, spine: Sequence[Level]) -> list[dict[str, Any]]:
-    """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
+    """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise, or where others did.
 
     Raises:
         FormError: the spec cannot be understood.
     """
-    universes = () if spec["privacy"]["framework"] == "local" else read_form(spec).universes
+    universes = () if spec["privacy"].get("framework") in (None, "local") else read_form(spec).universes
     return [draw.entry() for universe in universes for draw in draws_of(universe, spine)]
 
 
-def draw_problems(manifest: Stated, spine: Sequence[Level]) -> Iterator[str]:
+def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
     """Draws that the manifest lacks, has beyond the spec, or states otherwise, text by text; and what is not judged.
 
     Raises:
@@ -224,8 +226,30 @@ def draw_problems(manifest: Stated, spine: Sequence[Level]) -> Iterator[str]:
             is_, has = (", ".join(f"{key} = {_text(of, key)}" for key in wrong) for of in (due, one))
             yield f"public/manifest.json: lists the draw of {_said(due)} with {has}; the spec gives {is_}"
     for one in found.values():
-        yield f"public/manifest.json: lists the draw of {_said(one)}, for which the spec does not call"
+        if one.get("mechanism") == "received" and not manifest["spec"]["privacy"]:
+            yield from _received_problems(manifest["spec"], one, spine, places)
+        else:
+            yield f"public/manifest.json: lists the draw of {_said(one)}, for which the spec does not call"
     yield from unknown
+
+
+def _received_problems(spec: Stated, draw: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
+    """What is wrong with a file of numbers that others published; a section that is not known says which these are."""
+    with understood("public/manifest.json: its draws"):
+        level, (scale,) = next(one for one in spine if one.name == draw["level"]), draw["scales"]
+        query = public_spec(spec).universes[0].cells.query(draw["query"])
+        path = places.answers("", "measurements", level.name, query.name)
+        required = {
+            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
+            "mechanism": "received", "scale": scale, "variance": float(exact(scale)),
+        }  # fmt: skip
+        header, variances = header_and_variances(path)
+        codes, _ = read_measured(path)
+    name = path.relative_to(places.public).as_posix()
+    if (draw["file"], header) != (name, required) or set(variances.tolist()) != {required["variance"]}:
+        yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
+    if codes != list(level.texts):
+        yield f"public/{name}: has not the areas of level {level.name!r}"
 
 
 def _text(draw: Stated, key: str) -> str:

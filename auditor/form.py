@@ -173,6 +173,8 @@ class Form:
 
 def read_form(spec: Stated) -> Form:
     """The spec as a manifest has it; FormError where it cannot be understood."""
+    if spec.get("privacy") == {}:
+        raise FormError("public/manifest.json: others published its numbers; nothing is promised, no budget to judge")
     if spec.get("privacy", {}).get("framework") == "local":
         raise FormError(
             "public/manifest.json: made from reports that their senders randomised; no noise was added here"

@@ -21,6 +21,7 @@ from pipeline.metadata.products import ReleaseScope, drawn_file, files_of, produ
 from pipeline.model.draw import Draw, by_level, kinds_of
 from pipeline.model.link import Link
 from pipeline.model.mixed import MixedNoise
+from pipeline.model.promise import Promise
 from pipeline.model.universe import Universe
 from pipeline.privacy.noise.mechanisms import NOISES
 from pipeline.release.manifest import StatedDraw
@@ -47,8 +48,13 @@ class Plan:
 
     @cached_property
     def draws(self) -> tuple[StatedDraw, ...]:
-        """All that is drawn of the records, as the manifest has it; nothing of what others drew."""
+        """All that is drawn of the records, or was received, as the manifest has it; nothing else that others drew."""
         return tuple(draw for universe in self.scope.universes for draw in self._drawn(universe))
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """What people are promised: nothing, where others published all numbers, which needs no key and no ledger."""
+        return tuple(promise for universe in self.scope.universes for promise in universe.promises)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -106,14 +112,14 @@ class Plan:
             name, scales = use.mechanism.mechanism, (str(use.mechanism.scale),)
             yield stated(level=use.level, query=use.query, file="", mechanism=name, scales=scales)
         for draw in universe.draws(self.spine):
-            if draw.drawn:
+            if draw.stated:
                 noise = draw.noises[0]
                 yield stated(
                     level=draw.level,
                     query=draw.query.name,
                     file=run.name_of(drawn_file(folder, draw)),
-                    mechanism=draw.drawn[0].mechanism,
-                    scales=tuple(str(one.scale) for one in draw.drawn),
+                    mechanism=draw.stated[0].mechanism,
+                    scales=tuple(str(one.scale) for one in draw.stated),
                     kinds="" if draw.kinds is None else hashlib.sha256(draw.kinds.astype("<i8").tobytes()).hexdigest(),
                     where_positive=draw.where_positive,
                     weights=noise.row if isinstance(noise, MixedNoise) else (),

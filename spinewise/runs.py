@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pipeline.confidential.custody import KeySource, configured_source, key_of_settings, signing_key
 from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Progress
+from pipeline.model.universe import promised
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.from_measurements import estimate_release, received_release
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
 from pipeline.runs.rerun import rerun_process, rerun_release, universes_to_rerun
 from pipeline.runs.run_here import retrying, run_here
@@ -70,6 +73,8 @@ def run(  # noqa: PLR0913 - options, by keyword
     stated = as_spec(spec)
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(stated, areas)
+    if not promised(resolved.universes()):
+        return _made(partial(received_release, resolved, settings.out, settings.processes), shown=progress)
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
     request = Request(
@@ -156,10 +161,15 @@ def estimate(
         InputError: the measurements are not those that the spec calls for.
     """
     settings = load_settings(out=_path(out), workers=workers)
-    resolved = with_areas(as_spec(spec), areas)
-    bar = progress_for(shown=progress)
+    folder, resolved = Path(measurements).expanduser(), with_areas(as_spec(spec), areas)
+    return _made(partial(estimate_release, folder, resolved, settings.out, settings.processes), shown=progress)
+
+
+def _made(release: Callable[[Progress], Path], *, shown: bool) -> Release:
+    """A release without records, opened."""
+    bar = progress_for(shown=shown)
     try:
-        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, settings.processes, bar)
+        root = release(bar)
     finally:
         bar.close()
     return _opened(root)

@@ -121,7 +121,7 @@ class Spec:
         yield "areas", _place(self._resolved.geography.file)
         for universe in self._universes:
             of = f" of {universe.name}" if universe.name else ""
-            yield f"budget{of}", _budget(universe)
+            yield f"budget{of}", _budget(universe) if universe.promises else "none; others published the numbers"
             schema = universe.schema
             sizes = ", ".join(f"{attribute.name} ({len(attribute.values)})" for attribute in schema.attributes)
             yield f"attributes{of}", f"{sizes}: {schema.n_cells:,} cells"
@@ -130,10 +130,9 @@ class Spec:
             yield f"tables{of}", ", ".join(table.name for table in universe.tables)
             if universe.invariants:
                 yield f"exact{of}", ", ".join(f"{query.name} at {level}" for level, query in universe.invariants)
-            if universe.input is None:
+            if universe.input is None and universe.promises:
                 yield f"records{of}", "not stated; a run needs [input]"
-            else:
-                stated = universe.input
+            if (stated := universe.input) is not None:
                 yield f"records{of}", f"{stated.form}, areas in {stated.geocode!r}, {_place(stated.file)}"
 
 

@@ -85,7 +85,7 @@ def examine(root: Path) -> Findings:
         _check_shares(published)
         with findings.noting_errors():
             drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
-            for sentence in draw_problems(manifest, levels):
+            for sentence in draw_problems(manifest, levels, published.places):
                 drawn.fail(sentence)
         check_update(published)
         _check_unknown(published)

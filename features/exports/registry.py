@@ -19,6 +19,7 @@ from pipeline.errors import InputError
 from pipeline.metadata.datapackage import slug
 from pipeline.model.exact import decimal_text
 from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.statement_models import Statement
 from pipeline.published import PublishedRelease
 
 #: What the publisher fills in; a date that the registry's template has for the same.
@@ -58,6 +59,12 @@ def write_registry_entry(release: PublishedRelease, folder: Path) -> None:
 
 def entry(release: PublishedRelease) -> dict[str, _Value]:
     """The entry; errors as `write_registry_entry`."""
+    joint = release.manifest.joint
+    if joint is None or Decimal(joint.epsilon).is_infinite():
+        raise InputError(
+            "--format dp-registry: the manifest promises nothing over all that the release publishes, so there is no "
+            "loss to state"
+        )
     about = release.spec.about
     title, publisher = about.title or release.spec.name, about.publisher or TO_FILL_IN
     date = about.publication_date or NO_DATE
@@ -80,7 +87,7 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
                 "data_domain": "\n".join(_domain(release, one) for one in release.universes),
                 "unprotected_quantities": _exact(release),
             },
-            "privacy_loss": _loss(release),
+            "privacy_loss": _loss(release, joint),
             "deployment_model": _model(release),
             "accounting": _accounting(release),
             "implementation": {
@@ -188,13 +195,8 @@ def _exact(release: PublishedRelease) -> str:
     return "\n".join([*exact, *facilities]) or "None beyond the list of areas."
 
 
-def _loss(release: PublishedRelease) -> dict[str, _Value]:
-    joint, first = release.manifest.joint, release.manifest.privacy[0]
-    if joint is None or Decimal(joint.epsilon).is_infinite():
-        raise InputError(
-            "--format dp-registry: the manifest promises nothing over all that the release publishes, so there is no "
-            "loss to state"
-        )
+def _loss(release: PublishedRelease, joint: Statement) -> dict[str, _Value]:
+    first = release.manifest.privacy[0]
     parameters: dict[str, _Value] = {"epsilon": Decimal(joint.epsilon)}
     if first.framework == "zcdp":
         parameters |= {"rho": Decimal(decimal_text(Fraction(joint.budget))), "delta": Decimal(first.delta)}

@@ -19,6 +19,7 @@ from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
+from pipeline.model.universe import promised as of_promises
 from pipeline.pages.data import Write, nowhere
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
@@ -29,7 +30,7 @@ from pipeline.release.area_sizes import size_labels
 from pipeline.release.changes import Changes, Move, TableChanges, read_changes
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.reliability import CLASSES
-from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, RECEIVED, UNCHARGED, Status
 from pipeline.spec.release_spec import ReleaseSpec
 
 # -- of a version that replaces another: which one it is, and what changed ---------------------------------------
@@ -86,7 +87,7 @@ def dataset_block(sources: ReportSources, promise: str) -> str:
 
     Args:
         sources: of the page.
-        promise: the release's, in a line.
+        promise: the release's, in a line; "" where nothing is promised.
     """
     spec, run = sources.spec, sources.run
     labels = spec.labels()
@@ -94,10 +95,8 @@ def dataset_block(sources: ReportSources, promise: str) -> str:
     files = list(described(scope, *area_products(spec.of_features, "tables", "averages")))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
-    words = (
-        f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. Differential privacy: "
-        f"{promise}. Status: {sources.status}."
-    )
+    said = f"Differential privacy: {promise}. " if promise else ""
+    words = f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. {said}Status: {sources.status}."
     return script_json(dataset(spec.name, spec.about, words, [(file, run.name_of(file.source)) for file in files]))
 
 
@@ -125,7 +124,16 @@ def promised(
     It follows from the spec alone, so that a run works it out before it charges anything.
     """
     joint, statements = promises.joint, promises.statements
+    figures: dict[str, Any] = {"promise": "", "weak": False, "odds": "", "joint_budget": ""}
+    if joint is not None:
+        figures = {
+            "promise": promise(joint, statements[0].delta),
+            "weak": Decimal(joint.epsilon) > _WEAK,
+            "odds": texts.numerals.digits(odds(joint.epsilon).replace(",", "")),
+            "joint_budget": decimal_text(Fraction(joint.budget)),
+        }
     return {
+        **figures,
         "spec": spec,
         "title": spec.report.title or spec.name,
         "example": spec.purpose == "example",
@@ -133,14 +141,11 @@ def promised(
         "stated": len(spec.about.rows()) > bool(spec.about.title) + bool(spec.about.publisher),
         "joint": joint,
         "households": promises.households,
-        "promise": promise(joint, statements[0].delta),
-        "weak": Decimal(joint.epsilon) > _WEAK,
-        "odds": texts.numerals.digits(odds(joint.epsilon).replace(",", "")),
-        "joint_budget": decimal_text(Fraction(joint.budget)),
         "beyond": promises.beyond_limits,
         "source": page_template(*universes[0].source.template, texts).module,
         "budgets": {
-            one.name: _division(one, statement, texts) for one, statement in zip(universes, statements, strict=True)
+            one.name: _division(one, statement, texts)
+            for one, statement in zip(of_promises(universes), statements, strict=True)
         },
         "citation": spec.about.cited(spec.name, texts),
     }
@@ -196,9 +201,17 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
     scope = ReleaseScope(sources.spec, sources.universes, sources.run)
     said = promised(sources.spec, sources.universes, promises, texts)
     explorer = explorer_of(sources, write)
+    of_each = zip(promises.statements, promises.accounts, strict=True)
+    said_of = {statement.universe: (statement, account) for statement, account in of_each}
     universes = [
-        _universe(explorer, sources, said["budgets"][universe.name], universe, statement, account)
-        for universe, statement, account in zip(sources.universes, promises.statements, promises.accounts, strict=True)
+        _universe(
+            explorer,
+            sources,
+            said["budgets"].get(one.name, DivisionView((), {})),
+            one,
+            *said_of.get(one.name, (None, None)),
+        )
+        for one in sources.universes
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
     margins = [row for view in universes for row in view.margins]
@@ -299,6 +312,8 @@ def _banner(status: Status) -> str:
         return marked("The guarantee below is for this run alone, as if nothing else were published from its records.")
     if status == MADE_ELSEWHERE:
         return marked("Another program drew the noise; the guarantee below holds if it did so as stated here.")
+    if status == RECEIVED:
+        return marked("What their publishers promise, and how they protected them, is theirs to say.")
     if status == FROM_RECORDS:
         return marked(
             "The noise protects the counts, but not what these inputs reveal: which areas or values occur in the "
@@ -396,6 +411,7 @@ class UniverseView:
         what: what is counted, for sentences.
         total: how many there are in the whole release.
         low, high: the ends of its 90 % interval; None where it is exact, or has none.
+        statement, account: what is promised; None where nothing is.
     """
 
     name: str
@@ -404,8 +420,8 @@ class UniverseView:
     low: int | None
     high: int | None
     universe: Universe
-    statement: PrivacyStatement
-    account: PrivacyAccount
+    statement: PrivacyStatement | None
+    account: PrivacyAccount | None
     attributes: tuple[tuple[str, int], ...]
     n_zeros: int
     queries: tuple[str, ...]
@@ -423,8 +439,8 @@ def _universe(
     sources: ReportSources,
     division: DivisionView,
     universe: Universe,
-    statement: PrivacyStatement,
-    account: PrivacyAccount,
+    statement: PrivacyStatement | None,
+    account: PrivacyAccount | None,
 ) -> UniverseView:
     words, texts = sources.words(universe.name), sources.texts
     rows = tuple(
@@ -449,7 +465,7 @@ def _universe(
             (words.labels.attribute(attribute.name), len(attribute.values)) for attribute in universe.schema.attributes
         ),
         n_zeros=int(universe.structural_zeros.sum()),
-        queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
+        queries=() if statement is None else tuple(dict.fromkeys(noise.query for noise in statement.noise)),
         division=division,
         margins=rows,
     )

@@ -49,6 +49,7 @@ def refuse_untried(section: SeriesSection, universe: Universe, sections: Univers
         "geography.bypass: every geounit is measured in a series": universe.bypass,
         "companions: a series is of one histogram": spec is not None and bool(spec.companions),
         "[privacy] unit, records_per_person: a person has one record in each period": universe.unit.records > 1,
+        "numbers that others published: a series has a budget over time": not universe.promises,
         "answers: a release of a series is not made again with them": bool(universe.added),
         "invariants that let no record change alone": change is None or change.records != 1,
     }

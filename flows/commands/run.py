@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,19 +107,27 @@ def run(
     spare_pandas()
     output = Output.of(context, json=json)
     if measurements is not None:
-        _run_from_measurements(context, measurements, output)
+        from pipeline.runs.from_measurements import estimate_release
+
+        _run_without_records(context, "--measurements", partial(estimate_release, measurements), output)
         return
-    if ledger is not None:
-        os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.orchestration.server import temporary_server
     from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
+    from pipeline.model.universe import promised
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.periods import at_period
     from pipeline.spec.release_spec import load_spec
 
     settings = load_settings(out=out, workers=workers)
     parsed = at_period(load_spec(spec), period, settings.out)  # mistakes are reported before a server is started
+    if not promised(parsed.universes()):
+        from pipeline.runs.from_measurements import received_release
+
+        _run_without_records(context, "numbers that others published", received_release, output)
+        return
+    if ledger is not None:
+        os.environ["SPINEWISE_LEDGER"] = ledger
     stopping_loses_nothing()
     found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
     if not no_prefect and not found:
@@ -159,24 +168,26 @@ def run(
     )
 
 
-def _run_from_measurements(context: typer.Context, measurements: Path, output: Output) -> None:
-    """Compute a release from other software's measurements; the options of records and keys are refused."""
+def _run_without_records(
+    context: typer.Context, what: str, released: Callable[[Path, Path, int, Progress], Path], output: Output
+) -> None:
+    """Compute a release from other software's measurements, or from numbers that others published.
+
+    The options of records and keys are refused; `what` names in a message what does without.
+    """
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
-    from pipeline.runs.from_measurements import estimate_release
 
     allowed = ("spec", "out", "workers", "measurements", "json")
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise InputError(
-                f"{parameter.opts[-1]}: found with --measurements, which does without; leave one of them out"
-            )
+            raise InputError(f"{parameter.opts[-1]}: found with {what}, which does without; leave one of them out")
     given = context.params
     settings = load_settings(out=given["out"], workers=given["workers"])
     progress = output.progress()
     try:
-        root = estimate_release(measurements, given["spec"], settings.out, settings.processes, progress)
+        root = released(given["spec"], settings.out, settings.processes, progress)
     finally:
         progress.close()
     output.result(str(root), {"release": root.name, "directory": str(root)})

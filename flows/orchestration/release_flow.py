@@ -61,10 +61,12 @@ from pipeline.execution.steps import (  # noqa: E402
     Step,
     shown_time,
 )
+from pipeline.model.universe import promised  # noqa: E402
 from pipeline.release.layout import RunDirectory  # noqa: E402
 from pipeline.release.manifest import read_manifest  # noqa: E402
 from pipeline.release.privacy_statement import privacy_statement  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
+from pipeline.runs.from_measurements import received_release  # noqa: E402
 from pipeline.runs.request import CheckedRequest, Engine, Request, check_request  # noqa: E402
 from pipeline.runs.run import release_run  # noqa: E402
 from pipeline.runs.run_here import measuring_process  # noqa: E402
@@ -183,6 +185,8 @@ def _arrived(request: Request, arrivals: Arrivals, settings: Settings) -> State[
 def _made(request: Request, settings: Settings) -> str:
     """Make a release; the path of its directory."""
     checked = check_request(request)
+    if not promised(checked.universes):
+        return str(received_release(checked.spec, request.out, request.workers, Silent()))
     signer = signer_of(settings)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Listeners(progress_of_run.get(Silent()), artifacts)

@@ -20,7 +20,7 @@ from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey, read_private
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import held
-from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.release.status import MADE_ELSEWHERE, RECEIVED
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
 
@@ -238,7 +238,7 @@ def check_made_here(run: RunDirectory) -> None:
             f"{run.root}: is a version of measurements that were drawn before: repeat the release that it replaces and "
             "each answer, where they were made, and verify this version, which has their measurements unchanged"
         )
-    if manifest.status == MADE_ELSEWHERE:
+    if manifest.status in (MADE_ELSEWHERE, RECEIVED):
         raise InputError(
             f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
             "repeat it from (spinewise verify recomputes it from its measurements)"

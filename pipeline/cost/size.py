@@ -340,6 +340,11 @@ def _at_first_level(universe: Universe) -> list[Query]:
     return [draw.query for draw in universe.draws() if draw.own and draw.level == universe.level_names[0]]
 
 
+def _distinct(universe: Universe) -> list[Query]:
+    """Each query once that is measured, or was received."""
+    return list({draw.query.terms: draw.query for draw in universe.draws() if draw.own}.values())
+
+
 def _filled(cells: int, leaves: float, people: float | None, *, common: bool) -> float:
     """Cells that are assumed not to be empty in an area of `leaves` leaves.
 
@@ -365,14 +370,14 @@ def _is_filled(universe: Universe, possible: int) -> bool:
 
 def _coarse_sums(universe: Universe) -> float:
     """The sums of the finest queries that are measured besides the detail, no more than precisions are stated on."""
-    coarse = [query for query in universe.strategy.distinct_queries() if query.size < universe.schema.n_cells]
+    coarse = [query for query in _distinct(universe) if query.size < universe.schema.n_cells]
     finest = (query for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
     return min(float(sum(query.size for query in finest)), MOST_WEIGHTS**0.5)
 
 
 def basis_of_spec(universe: Universe) -> Basis:
     """The basis of the measurements, as far as it follows from the spec."""
-    queries = [*universe.strategy.distinct_queries(), *universe.passes, *(bound.query for bound in universe.bounds)]
+    queries = [*_distinct(universe), *universe.passes, *(bound.query for bound in universe.bounds)]
     shape = universe.schema.shape
     zeros = universe.structural_zeros.reshape(shape)
     uneven = [j for j in range(len(shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))]

@@ -33,8 +33,7 @@ from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.subtree_answers import LinearParts
 from pipeline.execution.batches import run_kept
 from pipeline.execution.threads import give_memory_back
-from pipeline.model.draw import by_level, everywhere, kinds_of
-from pipeline.model.mixed import MixedNoise
+from pipeline.model.draw import ReportNoise, by_level, everywhere, kinds_of
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
@@ -520,9 +519,9 @@ class Margins:
         noise = tuple(
             tuple(
                 tuple(
-                    one.simulated if isinstance(one, MixedNoise) else one
+                    one if isinstance(one, NoiseSpec) else one.simulated
                     for one in draw.noises
-                    if isinstance(one, NoiseSpec | MixedNoise)
+                    if not isinstance(one, ReportNoise)
                 )
                 for draw in level
             )

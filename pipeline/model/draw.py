@@ -18,6 +18,7 @@ from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import AddedAnswer, Strategy
+from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.mechanism import NoiseSpec
 
 
@@ -39,8 +40,31 @@ class ReportNoise:
         return float(self.scale)
 
 
-#: On counts: drawn by this program, or by the senders of reports, or left by what is drawn on mixed numbers.
-Noise = NoiseSpec | ReportNoise | MixedNoise
+@dataclass(frozen=True)
+class ReceivedNoise:
+    """The noise on counts as others published them, of which the variance is known.
+
+    Attributes:
+        scale: the variance, exact.
+    """
+
+    scale: Fraction
+    #: As measurement files and manifests name it, whatever others drew.
+    mechanism: ClassVar[Literal["received"]] = "received"
+
+    @property
+    def simulated(self) -> NoiseSpec:
+        """Noise on whole numbers with about this variance, for simulated runs; InputError where there is none."""
+        return DiscreteGaussian(self.scale)
+
+    @property
+    def variance(self) -> float:
+        """The variance of each count, persons squared."""
+        return float(self.scale)
+
+
+#: On counts: drawn by this program, by the senders of reports or by others, or left by what is drawn on mixed numbers.
+Noise = NoiseSpec | ReportNoise | ReceivedNoise | MixedNoise
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +98,13 @@ class Draw:
 
     @property
     def own(self) -> bool:
-        """Whether the release measures it itself."""
+        """Whether the release measures it itself, or receives it from others who did."""
         return self.asked is None and not self.copied
+
+    @property
+    def stated(self) -> tuple[NoiseSpec | ReceivedNoise, ...]:
+        """What a manifest states of it, for each kind: what the run draws, or the noise on what it received."""
+        return self.drawn or tuple(one for one in self.noises if isinstance(one, ReceivedNoise))
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits in which something is drawn, given those of the level."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.model.draw import Draw, DrawnUniverse, budgeted
+from pipeline.model.draw import Draw, DrawnUniverse, ReceivedNoise, budgeted
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central
@@ -82,6 +83,8 @@ class Source(ABC):
     sums_without_bias: bool = True
     #: Whether each number is a true count with noise of its own, of this run.
     counts_with_noise: bool = False
+    #: Whether others have published all of it: there are no records, and nobody is promised anything.
+    received: bool = False
 
     @property
     def mechanism(self) -> Randomiser | None:
@@ -170,14 +173,17 @@ class Source(ABC):
         return None
 
     @property
-    @abstractmethod
     def deployment(self) -> tuple[str, str]:
         """Where the noise is drawn, in one word of NIST's registry, and in sentences, "" where the word says all."""
+        return "Central", ""
 
     @property
-    @abstractmethod
     def post_processing(self) -> str:
         """What is done after the noise."""
+        return (
+            "From the noisy measurements alone: least squares over the whole spine, then level by level non-negative "
+            "whole numbers that add up and hold every constraint; margins from simulated runs with public noise."
+        )
 
     @property
     def randomisers(self) -> Sequence[str]:
@@ -195,18 +201,39 @@ class OwnNoise(Source):
         """See `Source.draws`."""
         return budgeted(universe, spine, self.on_counts)
 
-    @property
-    def deployment(self) -> tuple[str, str]:
-        """See `Source.deployment`."""
-        return "Central", ""
 
-    @property
-    def post_processing(self) -> str:
-        """See `Source.post_processing`."""
-        return (
-            "From the noisy measurements alone: least squares over the whole spine, then level by level non-negative "
-            "whole numbers that add up and hold every constraint; margins from simulated runs with public noise."
-        )
+@dataclass(frozen=True, eq=False)
+class Received(Source):
+    """Numbers that others published, of which the variances are known: there are no records, key or budget.
+
+    The files that the spec names are a public input, which writes the numbers where measurements are
+    (`pipeline.publishing.public_inputs.ReceivedInput`).
+
+    Attributes:
+        section: of the spec, that states them.
+        numbers: level, query and exact variance, persons squared, of all that was published; top level first.
+    """
+
+    section: str
+    numbers: tuple[tuple[str, Query, Fraction], ...]
+
+    has_truth = False
+    received = True
+
+    def draws(
+        self,
+        universe: DrawnUniverse,
+        spine: Spine | None,
+        sizes: IntArray | None,
+    ) -> tuple[Draw, ...]:
+        """See `Source.draws`."""
+        return tuple(Draw(level, query, (ReceivedNoise(variance),)) for level, query, variance in self.numbers)
+
+    def refusal(self, wanted: Wanted) -> str:
+        """See `Source.refusal`: whatever needs records, a budget, or noise that was drawn here."""
+        if wanted in ("sum", "noisy counts"):
+            return ""
+        return f"{self.section}: the numbers were published by others; there are no records and no budget here"
 
 
 #: Of a universe that has no other source.

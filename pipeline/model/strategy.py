@@ -85,17 +85,17 @@ class LevelStrategy:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy for each level of the spine, top first.
+    """A strategy for each level of the spine, top first; nothing at any of them where there is no budget.
 
     Raises:
-        SpecError: the levels' shares do not add up to 1.
+        SpecError: the levels' shares do not add up to 1, or to 0 where nothing is measured.
     """
 
     levels: tuple[LevelStrategy, ...]
 
     def __post_init__(self) -> None:
         shares = {level.level: level.share for level in self.levels}
-        if sum(shares.values()) != 1:
+        if sum(shares.values()) not in (0, 1):
             raise SpecError(f"strategy.levels: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property

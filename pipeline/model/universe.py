@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -153,7 +153,7 @@ class Universe:
         name: "" for the release's own, else the companion's.
         budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs, added answers
             and what was drawn before included; with framework "local" the epsilon of one report, which its sender has
-            spent.
+            spent; 0 where nobody is promised anything (`promises`).
         delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local", unless a zero-concentrated
             central release is used beside reports.
         invariants: (level, query) whose answers are released exactly.
@@ -283,6 +283,11 @@ class Universe:
         """What its people are promised."""
         distance = Fraction(1) if self.series is None else self.series.terms.distance
         return Promise(self.framework, self.neighbours, self.budget, self.unit.records, self.reach, distance)
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """The promise, of a universe that makes one: there is none where others published all of its numbers."""
+        return () if self.source.received else (self.promise,)
 
     @cached_property
     def uses(self) -> tuple[MechanismUse, ...]:
@@ -426,3 +431,8 @@ def _selection_content(selection: Selection) -> list[object]:
         str(selection.select.epsilon),
         str(selection.noise.scale),
     ]
+
+
+def promised(universes: Iterable[Universe]) -> tuple[Universe, ...]:
+    """Those whose people are promised something; none of a release from numbers that others published."""
+    return tuple(universe for universe in universes if universe.promises)

@@ -8,10 +8,9 @@ from pydantic import JsonValue
 
 from pipeline.execution.job import Job
 from pipeline.plan import plan_of
-from pipeline.publishing.promises import promises_of
+from pipeline.publishing.promises import charging_of, promises_of
 from pipeline.publishing.provenance import provenance_of
 from pipeline.release.manifest import KeyStatement, Manifest, public_files
-from pipeline.release.receipts import charging
 from pipeline.release.software import software
 
 
@@ -39,11 +38,7 @@ def manifest_of(job: Job, key: KeyStatement) -> Manifest:
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),
-        charging=charging(
-            receipts,
-            local=job.spec.privacy.framework == "local",
-            central=bool(job.universes[0].source.releases),
-        ),
+        charging=charging_of(job, receipts),
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(job.notes)),
         files=public_files(job.run),

@@ -15,11 +15,12 @@ from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.metadata.products import ReleaseScope, resources
 from pipeline.model.link import Link
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Universe, promised
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
+from pipeline.release.receipts import Receipt, charging
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Members of a household for which its statement is made where joins allow any number.
@@ -31,9 +32,10 @@ class Promises:
     """What a release promises, in figures and words.
 
     Attributes:
-        statements, accounts: of each universe, in their order.
+        statements, accounts: of each universe whose people are promised something, in their order.
         made_elsewhere: the statements where another program drew the noise.
         joint: what one person costs over all of them; its epsilon is the release's in report, manifest and messages.
+            None where nobody is promised anything.
         households: what a household costs over all universes, for each joined companion.
         beyond_limits: what of it is beyond what is usual, a sentence each.
     """
@@ -41,7 +43,7 @@ class Promises:
     statements: tuple[PrivacyStatement, ...]
     made_elsewhere: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
-    joint: Statement
+    joint: Statement | None
     households: tuple[Statement, ...]
     beyond_limits: tuple[str, ...]
 
@@ -58,13 +60,14 @@ class Promises:
         Raises:
             InputError: the budget or delta is out of range.
         """
-        accounts = tuple(account_of(universe, losses=losses) for universe in universes)
+        counted = promised(universes)
+        accounts = tuple(account_of(universe, losses=losses) for universe in counted)
         return cls(
-            tuple(privacy_statement(universe) for universe in universes),
-            tuple(privacy_statement(universe, made_elsewhere=True) for universe in universes),
+            tuple(privacy_statement(universe) for universe in counted),
+            tuple(privacy_statement(universe, made_elsewhere=True) for universe in counted),
             accounts,
-            _joint(universes, accounts, losses=losses),
-            _households(universes, accounts, links),
+            _joint(counted, accounts, losses=losses) if counted else None,
+            _households(counted, accounts, links) if counted else (),
             beyond_limits(universes),
         )
 
@@ -100,6 +103,12 @@ def _households(
         if (members := link.together(MEMBERS)) is not None
     )
     return tuple(statement for statement in stated if statement is not None)
+
+
+def charging_of(job: Job, receipts: tuple[Receipt, ...]) -> str:
+    """What manifest and report say of the charge; "" where nobody is promised anything that could be charged."""
+    local, central = job.spec.privacy.framework == "local", bool(job.universes[0].source.releases)
+    return next((charging(receipts, local=local, central=central) for _ in promised(job.universes)), "")
 
 
 def promises_of(job: Job) -> Promises:

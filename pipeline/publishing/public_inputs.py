@@ -28,10 +28,12 @@ from pipeline.inputs.public_input import (
 )
 from pipeline.metadata.products import (
     CONSTRAINTS,
+    MEASUREMENTS,
     NAMES,
     POLYGONS,
     SPINE,
     ReleaseScope,
+    drawn_file,
     files_of,
 )
 from pipeline.model.area_names import AreaNames, LevelNames
@@ -42,6 +44,7 @@ from pipeline.release.facilities import (
     write_facilities,
 )
 from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import names_fingerprint, write_names, write_spine
 from pipeline.spec.provenance_section import OriginSection
@@ -262,6 +265,38 @@ class PolygonsInput(PublicInput[LevelAreas]):
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
         return bool(spec.report.polygons)
+
+
+class ReceivedInput(PublicInput[Sequence[IntArray]]):
+    """Numbers that others published (`pipeline.model.source.Received`), of each draw of the release's own universe.
+
+    They are published as measurements, which they are, `(n_geounits, size)`; a kind says how its files are read.
+    """
+
+    products = (MEASUREMENTS,)
+    public_only = "others published these numbers"
+
+    def again(self, scope: InputScope, files: PublishedFiles) -> Sequence[IntArray]:
+        """See `PublicInput.again`."""
+        universe = scope.universes[0]
+        folder, draws = files.run.universe(universe.name), universe.draws(scope.spine)
+        return [read_measurement(files.unchanged(drawn_file(folder, draw))).values for draw in draws]
+
+    def write(self, scope: InputScope, run: RunDirectory, found: Sequence[IntArray]) -> None:
+        """See `PublicInput.write`."""
+        universe = scope.universes[0]
+        for draw, values in zip(universe.draws(scope.spine), found, strict=True):
+            target = drawn_file(run.universe(universe.name), draw)
+            with MeasurementWriter.open(target, run.staging, header_of(draw)) as writer:
+                writer.write(scope.spine.level(draw.level).geocodes, values)
+
+    def identity(self, found: Sequence[IntArray]) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        return {"the numbers of others": json_sha256([sha256_of_numbers(values) for values in found])}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return True
 
 
 GEOGRAPHY: Final = GeographyInput()

@@ -29,6 +29,7 @@ from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.margins import Groups, columns_of
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
+from pipeline.release.status import RECEIVED
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.arrays import BoolArray, Ends, IntArray
 
@@ -227,6 +228,8 @@ class Reader:
         """What is guaranteed of the universe, in words; ReleaseError where a damaged manifest does not say it."""
         if words := [one.words for one in self.manifest.privacy if one.universe == self.universe.name]:
             return words[0]
+        if not self.universe.promises:
+            return RECEIVED
         raise ReleaseError(f"{self.run.manifest}: privacy: has no statement of {self.universe.name or 'the release'}")
 
     @property

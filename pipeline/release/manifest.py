@@ -26,7 +26,7 @@ from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software, software
 from pipeline.release.stated import Digest, Positive, Stated
-from pipeline.release.status import Status
+from pipeline.release.status import RECEIVED, Status
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
 
@@ -63,8 +63,9 @@ class StatedDraw(Stated):
     Attributes:
         universe, level, query: these name the stream.
         file: path under public/ with slashes; "" where nothing of it is published by itself.
-        mechanism: of what is drawn.
-        scales: sigma^2, b, or epsilon of a choice, exact, for each kind of area; the first is that of the level.
+        mechanism: of what is drawn; "received" of what others drew and published.
+        scales: sigma^2, b, epsilon of a choice, or the variance of what was received, exact, for each kind of area; the
+            first is that of the level.
         kinds: SHA-256 in hexadecimal of the kind of each area in the order of the spine, as 64-bit whole numbers,
             little end first, -1 where nothing is drawn; "" where all are of the first.
         where_positive: only answers are drawn that are positive in the released area above.
@@ -76,7 +77,7 @@ class StatedDraw(Stated):
     level: str
     query: str
     file: str
-    mechanism: NoiseName | Literal["exponential"]
+    mechanism: NoiseName | Literal["exponential", "received"]
     scales: tuple[Positive, ...]
     kinds: Digest | Literal[""] = ""
     where_positive: bool = False
@@ -92,8 +93,8 @@ class Manifest(Stated):
         spec: as written, without what is not public.
         public_seed: of ties, simulations and samples.
         draws: all that is drawn of the records, universe by universe: what was chosen before, what is measured, and
-            private choices of detail with the noise on what they chose; nothing that others drew.
-        privacy: one statement for each universe.
+            private choices of detail with the noise on what they chose; of what others drew only what was received.
+        privacy: one statement for each universe whose people are promised something.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
         joint: what one person's change costs over all universes together: the epsilon that stands for the release.
@@ -134,8 +135,8 @@ class Manifest(Stated):
 
     @property
     def promise(self) -> str:
-        """The release's one epsilon and what it is about, in a line."""
-        return promise(self.joint, self.privacy[0].delta)
+        """The release's one epsilon and what it is about, in a line; or that nothing is promised."""
+        return next((promise(self.joint, one.delta) for one in self.privacy), RECEIVED)
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

@@ -6,8 +6,9 @@ the noise on every one of these answers). `pandas.read_parquet` reads them as th
 A measurement has all answers of its query. Invariants, which are answers without noise, are kept in the same form with
 mechanism "exact". With mechanism "reports" the values are totals of randomised reports, and the variance is that of the
 counts that are made of them by `Collected.debiased`; of words they are counts in small parts of a person, and the last,
-the rest of the reports, is not measured by itself. With mechanism "mixed" the values are the last number of the
-header's row times counts that have the variance; see `pipeline.model.mixed`.
+the rest of the reports, is not measured by itself. With mechanism "received" they are counts as others published them.
+With mechanism "mixed" the values are the last number of the header's row times counts that have the variance; see
+`pipeline.model.mixed`.
 
 Answers that were drawn only where the released parent is positive have their numbers beside them: answer (list of
 int32, ascending, from 0). Of a selection each geounit has the answers of the version that it chose: version (string,
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     from pipeline.model.draw import Draw
     from pipeline.model.query import Query
 
-#: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance; "mixed":
-#: numbers in which periods are mixed, discrete Gaussian noise of the scale on them.
-_MEASURED_BY: Final = (*NOISES, "exact", "reports", "mixed")
+#: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance; "received":
+#: counts as others published them; "mixed": numbers in which periods are mixed, discrete Gaussian noise of the scale.
+_MEASURED_BY: Final = (*NOISES, "exact", "reports", "received", "mixed")
 
 _ANSWERS = list_of(WHOLE)
 
@@ -56,7 +57,8 @@ class MeasurementHeader:
         level, query: their names.
         size: number of answers of the query.
         mechanism: the noise; "exact" for an invariant, "reports" for totals of reports.
-        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact; of reports the variance.
+        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact; of reports, and of what was
+            received, the variance.
         variance: of the noise on each answer, in persons squared; 0 if exact.
         others: scale and variance in geounits that stand for levels below too, see `pipeline.model.draw`.
         row: of mixed numbers, by how much each period so far is multiplied; else empty.

@@ -9,6 +9,7 @@ Status = Literal[
     "not charged: budgets of repeated runs add up and nobody counts them",
     "NOT FOR RELEASE: insecure test key",
     "estimated from measurements that were made elsewhere",
+    "estimated from numbers that others published; no promise of privacy is made here",
     "EXAMPLE: made-up data, about nobody",
     "official, but public inputs were made from the records",
 ]
@@ -22,6 +23,8 @@ FROM_RECORDS: Final[Status] = "official, but public inputs were made from the re
 EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
 MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
+#: Of a release from numbers that others published, which has no records and no budget.
+RECEIVED: Final[Status] = "estimated from numbers that others published; no promise of privacy is made here"
 
 
 def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, from_records: bool = False) -> Status:

@@ -1,16 +1,24 @@
-"""A release from noisy measurements that were made elsewhere: no records, no key, nothing confidential."""
+"""A release from noisy measurements that were made elsewhere, or from numbers that others published.
+
+There are no records, no key, no ledger, and no process that sees them: nothing in it is confidential.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from pipeline.cost.memory import check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
+from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
+from pipeline.execution.settings import load_settings, memory_for_a_run
 from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.model.draw import by_level
@@ -21,10 +29,10 @@ from pipeline.publishing.public_inputs import write_public_inputs
 from pipeline.release.layout import file_name
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
-from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.release.status import MADE_ELSEWHERE, RECEIVED
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.open_public import open_listed
-from pipeline.runs.request import universe_checks
+from pipeline.runs.open_public import PublicSide, open_listed
+from pipeline.runs.request import stated_checks, universe_checks
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
@@ -70,22 +78,59 @@ def estimate_release(
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
     try:
-        with (
-            threadpool_limits(1),
-            Workers(workers, told=listener_of(progress)) as pool,
-            open_run(root, {"estimated": spec.name}) as run,
-        ):
-            public.keep_remarks(run)
-            job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
+        with _job(public, root, {"estimated": spec.name}, workers, progress) as job:
             _take_in(job, measurements)
-            write_public_inputs(job)
-            going = ReleaseRun(job, DrawSource())
-            going.perform()
-            going.finish()
+            _publish(replace(job, status=MADE_ELSEWHERE))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
     return root
+
+
+def received_release(stated: Path | ReleaseSpec, out: Path, workers: int, progress: Progress) -> Path:
+    """A release from the numbers that others published and its spec names; returns its directory.
+
+    The same call goes on with one that was stopped.
+
+    Args:
+        stated: the spec, or its file, of which nobody is promised anything.
+        out: the folder in which the release's directory is made.
+        workers: number of processes.
+        progress: receives how far the run is.
+
+    Raises:
+        InputError: something in the spec or in its files is wrong, the directory holds another release, or memory is
+            short.
+    """
+    spec = as_spec(stated)
+    universes = spec.universes()
+    for check in stated_checks(spec, universes):
+        check()
+    public, root = open_listed(spec, universes), out / spec.name
+    fit = fitting(spec, public.spine, workers, memory_for_a_run(load_settings()), engine=False)
+    check_memory(spec, fit)
+    with _job(public, root, public.identity(), fit.memory.workers, progress) as job:
+        job = replace(job, status=RECEIVED, batches=Batches(job.run))
+        _publish(replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells), resumed=True)
+    return root
+
+
+@contextmanager
+def _job(
+    public: PublicSide, root: Path, identity: Mapping[str, object], workers: int, progress: Progress
+) -> Iterator[Job]:
+    """What the steps have in common, in a directory that is held for them."""
+    with threadpool_limits(1), Workers(workers, told=listener_of(progress)) as pool, open_run(root, identity) as run:
+        public.keep_remarks(run)
+        yield public.job(run, pool, progress)
+
+
+def _publish(job: Job, *, resumed: bool = False) -> None:
+    """All that follows from measurements and public inputs, once the former are there or are among the latter."""
+    write_public_inputs(job)
+    going = ReleaseRun(job, DrawSource(), resumed=resumed)
+    going.perform()
+    going.finish()
 
 
 def _check_folder(folder: Path, spec: ReleaseSpec, universes: tuple[Universe, ...]) -> None:

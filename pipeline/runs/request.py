@@ -14,7 +14,7 @@ from pipeline.execution.settings import load_settings, where_set
 from pipeline.model.link import tables_of
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.record_source import UNPROVED
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Universe, promised
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
 from pipeline.publishing.promises import check_statements
@@ -94,7 +94,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
 
 def require_given(universes: Sequence[Universe], why: str) -> None:
     """Raises InputError, with the reason `why`, where a universe expects a table in memory and none was supplied."""
-    for universe in universes:
+    for universe in promised(universes):
         source = universe.require_input().file
         if isinstance(source, MemoryTable) and not source.given:
             raise InputError(f"{source}: {why}")
@@ -209,8 +209,10 @@ def stated_checks(
         i_know: what is beyond the usual limits is meant.
     """
     checks: list[Callable[[], object]] = []
+    counted = promised(universes)
     for universe in universes:
-        checks += [universe.require_input, partial(check_proved, universe), *universe_checks(spec, universe)]
+        checks += [universe.require_input, partial(check_proved, universe)] if universe in counted else []
+        checks += universe_checks(spec, universe)
     checks.append(partial(check_statements, spec, universes))
     checks += [
         partial(check_inputs, spec),
@@ -222,7 +224,7 @@ def stated_checks(
         checks += [partial(check_one_key, spec.privacy.key, key), partial(MasterKey.from_text, spec.privacy.key)]
     else:
         checks += [] if i_know else [partial(check_limits, spec.universes(), spec.source)]
-        checks.append(partial(check_is_charged, spec))
+        checks += [partial(check_is_charged, spec)] if counted else []
     return [partial(_placed, spec.source, check) for check in checks]
 
 
@@ -254,7 +256,7 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     checks: list[Callable[[], object]] = [
         partial(check_possible, spec, universe),
-        partial(privacy_statement, universe),
+        *(partial(privacy_statement, one) for one in promised([universe])),
         *tables,
     ]
     checks += [check for link in links for check in link.checks()]

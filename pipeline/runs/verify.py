@@ -20,20 +20,19 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Universe, promised
 from pipeline.plan import plan_of
 from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.promises import promises_of
+from pipeline.publishing.promises import charging_of, promises_of
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest, version_differences
 from pipeline.release.measurements import read_selected
-from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
-from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.release.status import MADE_ELSEWHERE, RECEIVED
 from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
@@ -145,17 +144,17 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
     problems += [problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)]
     elsewhere = manifest.status == MADE_ELSEWHERE
-    promises = promises_of(job)
-    fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
+    promises, counted = promises_of(job), promised(job.universes)
+    fingerprinted = set() if elsewhere else {universe.name for universe in counted}
     local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
-    charged = charging(manifest.receipts, local=local, central=bool(job.universes[0].source.releases))
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "draws": manifest.draws == plan_of(job).draws,
         "privacy": manifest.privacy == (promises.made_elsewhere if elsewhere else promises.statements),
-        "charging": manifest.charging in ("", charged) and not (local and receipts),
-        "status": receipts or local or not manifest.charging or manifest.status != "official",
+        "charging": manifest.charging in ("", charging_of(job, manifest.receipts)) and not (local and receipts),
+        "status": (receipts or local or not manifest.charging or manifest.status != "official")
+        and (manifest.status == RECEIVED) == (not counted),
         "accounts": manifest.accounts == promises.accounts,
         "beyond_limits": manifest.beyond_limits == promises.beyond_limits,
         "joint": manifest.joint == promises.joint,

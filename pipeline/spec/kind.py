@@ -52,6 +52,7 @@ class Kind:
 
     Attributes:
         states_source: whether the noisy numbers of the release's own universe are not noise that the run draws.
+        receives: whether others published all numbers of the release, which has no promise then, and no records.
         states_links: whether some universes are released before others, which are known by them.
         states_together: whether the universes of a release are estimated together.
         section: of a kind with a section of its own on the report: the package and the name of a template with the
@@ -60,6 +61,7 @@ class Kind:
     """
 
     states_source: ClassVar[bool] = False
+    receives: ClassVar[bool] = False
     states_links: ClassVar[bool] = False
     states_together: ClassVar[bool] = False
     section: ClassVar[tuple[str, str]] = ("", "")

@@ -218,6 +218,7 @@ class ReleaseSpec(UniverseSections):
             parts={} if name else {self.slot: self.parts, self.postprocess.slot: self.postprocess.parts},
             own=self if name else None,
             update=None if name else self._update,
+            receiving=next((part for part in self.parts if part.receives), None),
         )
         return UniverseResolver(sections, context, problems).universe()
 
@@ -250,9 +251,11 @@ class ReleaseSpec(UniverseSections):
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""
         main, *others = self.universes()
-        privacy = encode(self.privacy, without=("key", "rho", "epsilon", "delta"))
-        if self.privacy.framework == "zcdp":
-            privacy["delta"] = str(main.delta)
+        privacy: dict[str, Any] = {}
+        for _ in main.promises:
+            privacy = encode(self.privacy, without=("key", "rho", "epsilon", "delta")) | encode_budget(main)
+            if self.privacy.framework == "zcdp":
+                privacy["delta"] = str(main.delta)
         companions = [
             [
                 universe.name,
@@ -275,7 +278,7 @@ class ReleaseSpec(UniverseSections):
             content["update"] = encode(self._update)
         return {
             **content,
-            "privacy": {**privacy, **encode_budget(main)},
+            "privacy": privacy,
             "postprocess": {**encode(self.postprocess), "passes": [query.name for query in main.passes]},
             "companions": companions,
         }

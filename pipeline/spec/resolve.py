@@ -28,7 +28,7 @@ from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySectio
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_strategy import preset_budget, resolve_selections, resolve_strategy
 from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
-from pipeline.spec.slots import FeatureKeys
+from pipeline.spec.slots import FeatureKeys, keys_of
 from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.spec.value_ranges import expand_values
 from postprocess.arrays import BoolArray
@@ -94,6 +94,7 @@ class UniverseContext:
         parts: slot -> what is stated of features that may say something of the universe.
         own: the sections of the release itself, where this is a companion.
         update: the answers that a version of the release was made with.
+        receiving: keys by which others published all numbers of the release; None of most.
     """
 
     name: str
@@ -106,6 +107,7 @@ class UniverseContext:
     parts: Mapping[str, Sequence[FeatureKeys]] = field(default_factory=dict)
     own: UniverseSections | None = None
     update: UpdateSection | None = None
+    receiving: FeatureKeys | None = None
 
 
 class UniverseResolver:
@@ -127,9 +129,8 @@ class UniverseResolver:
             return None
         if (measuring := self._measuring) is not None:
             schema = measuring[0].measured(schema, measuring[1])
-        strategy = resolve_strategy(
-            sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
-        )
+        noted, whole = self.problems.at("strategy"), 0 if context.receiving and not context.name else 1
+        strategy = resolve_strategy(sections.strategy, preset, schema, context.level_names, noted, whole=whole)
         source = _source(context, SourceScope(sections, schema, strategy, context.level_names, self.problems))
         budget = self._budget(preset, strategy, source)
         stated_values = self._stated(schema, strategy, budget)
@@ -256,8 +257,13 @@ class UniverseResolver:
         return schema  # noqa: RET504 - None where a problem was noted
 
     def _budget(self, preset: Preset | None, strategy: Strategy | None, source: Source) -> Fraction | None:
-        """The budget that is stated, or the preset's; of reports, their epsilon. None where there is none: noted."""
+        """The budget that is stated, or the preset's; of reports, their epsilon; of what was received, nothing.
+
+        None where there is none, which is noted.
+        """
         framework, own = self.context.privacy.framework, self.context.own_privacy
+        if self.context.receiving is not None:
+            return Fraction(0)
         if framework == "local":
             return None if source.mechanism is None else Fraction(source.mechanism.epsilon)
         budget = own.rho if framework == "zcdp" else own.epsilon
@@ -292,7 +298,9 @@ class _Stated(TypedDict):
 
 
 def _source(context: UniverseContext, scope: SourceScope) -> Source:
-    """Where the noisy numbers are from: what a feature says, with the framework "local"; else the run draws them."""
+    """Where the noisy numbers are from: what a feature says, of others or with "local"; else the run draws them."""
+    if context.receiving is not None:
+        return _received(context.receiving, context, scope)
     framework, given, problems = context.privacy.framework, scope.sections.input, scope.problems
     local = framework == "local"
     if local and context.name:
@@ -309,6 +317,27 @@ def _source(context: UniverseContext, scope: SourceScope) -> Source:
         problems.add("input.form", f'found "{given.form}"; with framework "{framework}" it is {needed}')
     found = (part.source(scope) for part in stated if local)
     return next((one for one in found if one is not None), OWN_NOISE)
+
+
+def _received(part: FeatureKeys, context: UniverseContext, scope: SourceScope) -> Source:
+    """Numbers that others published; what needs a budget or records, or has a promise, is noted."""
+    sections, name = scope.sections, keys_of(type(part))[0]
+    stated: dict[str, object] = {
+        "privacy": context.own_privacy.model_fields_set,
+        "input": sections.input,
+        "strategy.preset": sections.strategy.preset,
+        "invariants": sections.invariants,
+        "select": sections.select,
+        "geography.bypass": context.bypass,
+    }
+    if context.name:
+        stated = {"": context.name}
+    for key, found in stated.items():
+        if found:
+            scope.problems.add(
+                key, f"not with [{name}]: its numbers were published by others, and there are no records and no promise"
+            )
+    return (None if context.name else part.source(scope)) or OWN_NOISE
 
 
 def _facts(

@@ -150,6 +150,8 @@ def resolve_strategy(
     schema: Schema,
     level_names: Sequence[str],
     problems: Problems,
+    *,
+    whole: int = 1,
 ) -> Strategy | None:
     """The strategy that `section` states for the levels of the spine, top first.
 
@@ -162,11 +164,12 @@ def resolve_strategy(
         schema: that the strategy's queries are stated over.
         level_names: of the spine, top first.
         problems: of the section.
+        whole: what the levels' shares add up to; 0 where there is no budget, and then no level need be stated.
 
     Returns:
         None where problems were noted.
     """
-    before = len(problems.lines)
+    before, unstated = len(problems.lines), LevelSection(share=None if whole else Fraction(0))
     for name in section.levels:
         if name not in level_names:
             problems.add(dotted(["levels", name]), unknown("level", name, level_names, are="the levels are"))
@@ -178,7 +181,7 @@ def resolve_strategy(
     shares: dict[str, Fraction] = {}
     shares_of: dict[str, QueryShares] = {}
     for name in level_names:
-        own, base = section.levels.get(name, LevelSection()), matched.get(name)
+        own, base = section.levels.get(name, unstated), matched.get(name)
         if own.share is None and base is None:
             problems.add(f"levels.{name}", _missing_share(name, section, preset))
             continue
@@ -191,8 +194,8 @@ def resolve_strategy(
         source: _measure(source, [name for name in shares_of if shares_of[name] == source], schema, preset, problems)
         for source in dict.fromkeys(shares_of.values())
     }
-    if len(shares) == len(level_names) and sum(shares.values()) != 1:
-        problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to 1")
+    if len(shares) == len(level_names) and sum(shares.values()) != whole:
+        problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to {whole}")
     if len(problems.lines) > before:
         return None
     of_level = {name: measured[shares_of[name]] if shares[name] else () for name in level_names}

@@ -185,6 +185,7 @@ TEMPLATES = all_marked(
     "not charged: budgets of repeated runs add up and nobody counts them",
     "NOT FOR RELEASE: insecure test key",
     "estimated from measurements that were made elsewhere",
+    "estimated from numbers that others published; no promise of privacy is made here",
     "EXAMPLE: made-up data, about nobody",
     "official",
     "official, but public inputs were made from the records",
