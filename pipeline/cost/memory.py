@@ -8,7 +8,7 @@ sizes of the arrays that are alive at once (`Size`), with each record in a cell 
 
 Every worker counts, also in a run that ends before it starts one. Three figures are no bounds: how many cells are
 positive in the families of a schema of more than 256 (`size.MORE_CELLS` times a typical number; of one of more than
-`WIDE` the squares `MORE_POSITIVE` times); the records of a leaf where the spec does not state the population
+`size.ALL_AT_TOP` the squares `MORE_POSITIVE` times); the records of a leaf where the spec does not state the population
 (`size.WIDE_RECORDS`); and what the records of a spine that is cut take while they are counted.
 
 Universes that are estimated together are all held by one process, which also simulates their runs.
@@ -183,14 +183,12 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
         + FILLED_BYTES * size.filled
         + ABOVE_BYTES * size.above
         + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices
-    ) + _largest_family(size, below, len(size.families))
+    ) + (0.0 if below else _top(size))
 
 
-def _largest_family(size: Size, above: int, below: int) -> float:
-    """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
-    top = 0.0 if above else size.top
-    largest = max(top, *size.families[above and above + 1 : below], 0.0)
-    return largest * (MORE_POSITIVE if size.at_top < size.possible else 1.0)
+def _top(size: Size) -> float:
+    """Bytes of the matrices of the area at the top."""
+    return size.top * (MORE_POSITIVE if size.at_top < size.possible else 1.0)
 
 
 def _simulated(size: Size, spine: Spine, runs: int) -> float:
@@ -221,7 +219,7 @@ def _parts_mb(sizes: tuple[Size, ...], spine: Spine, cut: Cut, workers: int, *, 
         + _batches(size, 1)
         for size in sizes
     )
-    above = max(_largest_family(size, 0, cut.level + 1) for size in sizes)
+    above = max(map(_top, sizes))
     held = max(held_bytes(largest, size.cells, size.measured) for size in sizes)
     return max(workers * (WORKER_MB + one / 1e6), above / 1e6) + held / 1e6
 

@@ -1,12 +1,11 @@
 """How large the arrays of a run are, from its spec and the spine alone: of each kind, of each universe.
 
-Bytes of an array are stated where it is made (`batch_bytes`, `family_bytes`, `matrix_numbers` and others); here is of
+Bytes of an array are stated where it is made (`batch_bytes`, `matrix_numbers` and others); here is of
 what sizes they are.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,10 +23,8 @@ from postprocess.algebra import Basis
 from postprocess.downward.batch import batch_bytes
 from postprocess.downward.subtrees import cut_level
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import ALONE, STACK_BYTES, is_large, matrix_numbers
-from postprocess.families.few_sums import MOST_SUMS, is_projected
-from postprocess.families.large import family_bytes
-from postprocess.families.wide import SQUARE_BYTES, WIDE
+from postprocess.families.family import ALONE, LARGE_CELLS, SQUARE_BYTES, STACK_BYTES, matrix_numbers
+from postprocess.families.sum_weights import MOST_WEIGHTS, WEIGHT_BYTES
 from postprocess.linear.upward import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
@@ -52,9 +49,11 @@ POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 POSITIVE_ANSWERS, FEWER = 0.15, -0.5
 #: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
-#: Positive cells of an area whose precisions are weights on few sums (`_few_sums`), as a share of the possible ones:
-#: the detail of so many is not measured where few have persons.
-FEW_SUMS_SHARE = 0.25
+#: Positive cells of an area, as a share of the possible ones, where the detail of very many is measured beside few sums,
+#: which it is not where few have persons.
+FILLED_SHARE = 0.25
+#: Possible cells up to which all are assumed to be in the problem of the area at the top.
+ALL_AT_TOP = 4096
 #: Cells of a family, in those that are assumed to be in it, for the bound on memory.
 MORE_CELLS = 1.5
 
@@ -74,8 +73,7 @@ class Size:
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
-        top: bytes of the matrix of that problem; 0 where its precision is weights on few sums.
-        families: bytes of the matrices of the largest family of a wide schema, by the level of the children.
+        top: bytes of the matrix of that problem, where sums have bounds, and of the weights on coarse sums.
         filled: cells that can have persons, of the level that has most, where those of the level above count a quarter:
             a histogram is held, and no copies of it.
         measured: noisy answers.
@@ -100,7 +98,6 @@ class Size:
     possible: int
     at_top: float
     top: float
-    families: tuple[float, ...]
     filled: float
     measured: int
     positive: int
@@ -130,28 +127,24 @@ class Size:
         upward, final = alike_matrices(spine, whole=not universe.bounds)
         people = None if universe.population is None else universe.population / spine.n_leaves
         cut = cut_level(spine)
-        at_top = float(possible) if possible <= WIDE or moved else _at_top(universe, possible, spine.n_leaves, people)
-        # Below the top no family has more cells with persons than its parent.
-        wide, few = at_top < possible, _few_sums(universe)
+        at_top = (
+            float(possible) if possible <= ALL_AT_TOP or moved else _at_top(universe, possible, spine.n_leaves, people)
+        )
         leaves = [spine.n_leaves / n for n in counts]
-        occupied = [_filled(possible, own, people, common=common) for own in leaves]
-        positive = occupied
-        if wide:
+        positive = [_filled(possible, own, people, common=common) for own in leaves]
+        if at_top < possible:
             positive = [
                 max(k, _positive(universe, at_top, own, n, people))
-                for k, own, n in zip(occupied, leaves, counts, strict=True)
+                for k, own, n in zip(positive, leaves, counts, strict=True)
             ]
-        elif few <= MOST_SUMS * FEW_SUMS_SHARE * possible and is_large(
-            1, int(FEW_SUMS_SHARE * possible), has_parent=True
-        ):
-            most = FEW_SUMS_SHARE * possible
+        elif _is_filled(universe, possible):
+            most = FILLED_SHARE * possible
             positive = [
                 max(k, most if people is None else min(most, people * own))
-                for k, own in zip(occupied, leaves, strict=True)
+                for k, own in zip(positive, leaves, strict=True)
             ]
+        # Below the top no family has more cells with persons than its parent.
         in_family = [at_top, *positive[:-1]]
-        with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
-        together = [family_bytes(k, n / above, own) for n, above, k, own in with_parents] if wide else []
         drawn = _drawn(universe, counts, in_family)
         tables = _published(universe, spine)
         tabulated = [
@@ -162,8 +155,7 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
-            top=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else SQUARE_BYTES * at_top**2,
-            families=(0.0, *together),
+            top=SQUARE_BYTES * at_top**2 * bool(universe.bounds) + WEIGHT_BYTES * _coarse_sums(universe) ** 2,
             filled=_at_most(possible, counts, people),
             measured=_everywhere(universe, counts) + sum(drawn),
             positive=max(drawn),
@@ -173,9 +165,7 @@ class Size:
             upper=0 if cut is None else sum(upward[: cut + 1]) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             batch=batch_bytes(max(counts), _most_children(spine), cells, at_top),
-            stack=_stack(
-                spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
-            ),
+            stack=_stack(spine, possible, people, in_family, positive, matrices=bool(universe.bounds)),
             largest_table=_largest(tables),
             simulated=sum(counts[level] * query.size for query, level in tabulated),
             widest=max((query.size * min(PLACES, counts[level]) for query, level in tabulated), default=0),
@@ -212,7 +202,6 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         possible=possible,
         at_top=0.0,
         top=0.0,
-        families=(0.0,),
         filled=_at_most(possible, counts, people),
         measured=_everywhere(universe, counts) + sum(drawn),
         positive=max(drawn),
@@ -276,7 +265,7 @@ def _stack(
         people: records in a leaf, where their number is public.
         in_family: cells that are assumed to be in a family, by the level of the children.
         positive: of these, those of a child.
-        matrices: whether large families have some that are not counted as `Size.families`.
+        matrices: whether large families have some, which they do where sums have bounds.
     """
     most = float(STACK_NUMBERS)
     for level in range(1, spine.n_levels):
@@ -365,22 +354,19 @@ def _filled(cells: int, leaves: float, people: float | None, *, common: bool) ->
     return float(-np.expm1(-(RECORDS if people is None else people) * leaves * shares / shares.sum()).sum())
 
 
-def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
-    """Whether families of k cells are solved by the sums, so many, that all precisions are weights on."""
-    return few <= MOST_SUMS * k and is_projected(children, int(k), has_parent=level > 0)
-
-
-def _few_sums(universe: Universe) -> float:
-    """The sums that all precisions are weights on, besides the detail; infinite where the detail is not measured."""
-    coarse = list(universe.strategy.distinct_queries())
+def _is_filled(universe: Universe, possible: int) -> bool:
+    """Whether many cells of an area are taken to be positive: the detail is measured everywhere, beside few sums."""
     draws = by_level((draw for draw in universe.draws() if draw.own), universe.level_names)
-    measured = [[draw.query.size for draw in level] for level in draws]
-    if universe.bounds or not all(universe.schema.n_cells in sizes for sizes in measured):
-        return math.inf
-    coarse = [query for query in coarse if query.size < universe.schema.n_cells]
-    return float(
-        sum(query.size for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
-    )
+    detailed = all(any(draw.query.size == universe.schema.n_cells for draw in level) for level in draws)
+    few = _coarse_sums(universe) <= FILLED_SHARE * possible / 2.0
+    return few and detailed and not universe.bounds and FILLED_SHARE * possible > LARGE_CELLS
+
+
+def _coarse_sums(universe: Universe) -> float:
+    """The sums of the finest queries that are measured besides the detail, no more than precisions are stated on."""
+    coarse = [query for query in universe.strategy.distinct_queries() if query.size < universe.schema.n_cells]
+    finest = (query for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
+    return min(float(sum(query.size for query in finest)), MOST_WEIGHTS**0.5)
 
 
 def basis_of_spec(universe: Universe) -> Basis:

@@ -11,19 +11,15 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
 from postprocess.downward.batch import UNBOUNDED, Pass, stored_row, with_free
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import ALONE, Family, GroupRange, Solution, padded
-from postprocess.families.few_sums import MOST_SUMS, is_projected
-from postprocess.families.precisions import Dense, Precisions
+from postprocess.families.family import ALONE, Family, GroupRange, Solution, is_large, padded
+from postprocess.families.precisions import Dense, InBlocks, Precisions
 from postprocess.families.rounding import GroupLevel
-from postprocess.families.wide import WIDE, AnswerLimits, InBlocks, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
     from postprocess.downward.batch import LevelTask
 
-#: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
-LEAST_IN_BLOCKS = 1 << 25
 #: Per parent the cells of a pass that are not zero, and their whole numbers; None at the top.
 Targets = list[tuple[IntArray, FloatArray]] | None
 
@@ -102,11 +98,6 @@ def member_of(
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
     terms = task.terms[number]
-    if targets is None and len(cells) > WIDE and task.implied is None and current.detail and terms.table is None:
-        # At the top nothing else says which of many cells can have persons.
-        blocks = terms.precision[task.classes[own.start]]
-        cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks))
-        upper = upper[:, : len(cells)]
     if not len(cells):
         return None
     held_sums = None
@@ -126,9 +117,7 @@ def member_of(
         precision = Dense(np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]]))
         linear = terms.linear[rows][:, cells]
     else:
-        shared_too = any(says_more(current, shared.query) for shared in task.shares)
-        plain = not ranges and task.implied is None and not shared_too
-        precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=n)
+        precision = _precision_of_cells(task, classes, cells, n)
         linear = _linear(task, rows, cells)
     implied = task.implied
     if implied is not None and (expected := _members_in(implied, current, cells, own.start)) is not None:
@@ -171,7 +160,7 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
         cells = np.flatnonzero(possible[areas[0]])
         if not len(cells):
             continue
-        if len(cells) > min(WIDE, ALONE) or task.implied is not None:
+        if len(cells) > ALONE or task.implied is not None:
             together.extend(np.split(areas, len(areas)))
             continue
         binding = np.zeros(len(areas), dtype=np.int64)
@@ -187,51 +176,17 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
     return together
 
 
-def _precision_of_cells(
-    task: LevelTask, number: int, classes: IntArray, cells: IntArray, *, plain: bool, n: int
-) -> Precisions:
+def _precision_of_cells(task: LevelTask, classes: IntArray, cells: IntArray, n: int) -> Precisions:
     """The detail's precisions of some classes on some cells of n children.
 
-    As matrices; but of a large family to which nothing is added as weights on few sums of cells, where they are that;
-    and in blocks where they would be large.
-
-    Args:
-        task, number, classes, cells, n: of the family.
-        plain: whether nothing is added to the precisions, and no sums have ranges.
+    As matrices; but of a large family as weights on few sums of cells, where they are that, else in blocks.
     """
-    terms, has_parent = task.terms[number], task.parents is not None
-    few = task.few_sums if plain and is_projected(n, len(cells), has_parent=has_parent) else None
-    if few is not None and few.n_sums_on(cells) <= MOST_SUMS * len(cells):
-        return few.on(classes, cells)
-    large = task.implied is None and not task.shares and len(classes) * len(cells) ** 2 > LEAST_IN_BLOCKS
-    table = None if terms.table is None else terms.table[classes]
-    if table is not None and not (large and has_parent):
-        return Dense(task.basis.dense(table, cells))
-    in_blocks = InBlocks(task.basis, terms.precision[classes], cells, table)
-    return in_blocks if large else Dense(in_blocks.matrices())
-
-
-def _wide_area(
-    task: LevelTask, number: int, parent: int, cells: IntArray, held: IntArray | None, blocks: FloatArray
-) -> WideArea:
-    """The problem of an area at the top in the block basis, with the limits that `member_of` states cell by cell."""
-    current = task.passes[number]
-    row = int(task.offsets[parent])
-    sums = []
-    if held is not None and current.held is not None:
-        values = held[row].astype(np.float64)
-        sums.append(AnswerLimits(current.held, values, values))
-    for bound in task.bounds:
-        if current.held is None or not refines(current.held, bound.marginal):
-            low, high = bound.lower[row].astype(np.float64), bound.upper[row].astype(np.float64)
-            if (low > 0).any() or (high < UNBOUNDED).any():
-                sums.append(AnswerLimits(bound.marginal, low, np.maximum(np.minimum(high, UNBOUNDED), low)))
-    upper = np.zeros(current.cells.size)
-    upper[cells] = UNBOUNDED
-    for one in sums:
-        upper[one.upper[one.marginal.cell_answer] == 0] = 0.0
-    linear = _linear(task, slice(row, row + 1), np.arange(current.cells.size))[0]
-    return WideArea(task.parent_names[parent], task.basis, blocks, linear, upper, tuple(sums))
+    terms = task.terms[-1]
+    if not is_large(n, len(cells), has_parent=task.parents is not None):
+        return Dense(task.basis.dense(task.table[classes], cells))
+    if (few := task.few_sums) is not None:
+        return few.on(classes, cells, task.leasts[classes])
+    return InBlocks(task.basis, terms.precision[classes], cells)
 
 
 def _members_in(implied: Implied, current: Pass, cells: IntArray, row: int) -> FloatArray | None:

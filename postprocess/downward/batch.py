@@ -22,10 +22,9 @@ from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, group_sums, largest_of
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
-from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
-from postprocess.families.wide import WIDE
+from postprocess.families.sum_weights import FewSums, few_sums_of
 from postprocess.linear.information import (
     BLIND,
     RANK_TOLERANCE,
@@ -216,7 +215,7 @@ class Batch:
         if difference > LARGEST_DIFFERENCE:
             # A first-order method ends where its residuals are small: in a direction of which little is known that may
             # be persons away, on some processors. So an interior point method decides.
-            reference = solve_with_cvxpy(own, once=True, first=1)
+            reference = solve_with_cvxpy(own, first=1)
             difference = largest_of(reference.x - solution.x)
         if difference > LARGEST_DIFFERENCE:
             raise SolverError(
@@ -298,18 +297,15 @@ class PassTerms:
     Attributes:
         precision: coarse passes `(n_classes, g, g)`; the detail: its blocks `(n_classes, n_blocks, a, a)`.
         linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
-        table: of the detail the blocks' `pattern_table`; None of a wide schema.
     """
 
     precision: FloatArray
     linear: FloatArray | None
-    table: FloatArray | None = None
 
     def of(self, classes: IntArray, rows: slice) -> PassTerms:
         """The terms of some children, whose classes are numbered in the order given."""
         linear = None if self.linear is None else self.linear[rows]
-        table = None if self.table is None else self.table[classes]
-        return PassTerms(self.precision[classes], linear, table)
+        return PassTerms(self.precision[classes], linear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,8 +341,17 @@ class LevelTask(Batch):
     @cached_property
     def few_sums(self) -> FewSums | None:
         """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
-        terms = self.terms[-1]
-        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.table is None else terms.table)
+        return few_sums_of(self.basis, self.table)
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """The `Basis.patterns_of` the precisions of the detail, of all classes."""
+        return self.basis.patterns_of(self.terms[-1].precision)
+
+    @cached_property
+    def leasts(self) -> FloatArray:
+        """The least eigenvalues of the same, `(n_classes,)`."""
+        return np.asarray(np.linalg.eigvalsh(self.terms[-1].precision).min(axis=(1, 2)), dtype=np.float64)
 
 
 def _coarse_terms(
@@ -472,7 +477,7 @@ def level_tasks(
         for current in passes[:-1]
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
-    terms.append(PassTerms(blocks, None, None if problem.n_cells > WIDE else basis.pattern_table(blocks)))
+    terms.append(PassTerms(blocks, None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = members_expected(problem, basis, level, estimate, parents)
     starts = _batch_starts(offsets, problem.n_cells, parents)

@@ -31,7 +31,7 @@ from scipy.linalg import lapack
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.family import ALONE, LARGE_ALONE, Family, Shape, Stack, clipped, violations
+from postprocess.families.family import ALONE, Family, Shape, Stack, clipped, violations
 from postprocess.families.precisions import Matrices, factor, free_cells, products, solve_factored
 from postprocess.families.progress import Watch
 
@@ -376,29 +376,24 @@ STACK_NUMBERS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """The state of a method: the unknowns clipped to their bounds, and the multipliers of the bounds.
+    """Where to begin.
 
     Attributes:
-        x: `(C, k)`; cells at a bound are guessed active.
-        pull: `(C, k)` minus the multipliers of the cells' bounds.
+        x: `(C, k)` clipped to the bounds; cells at a bound are guessed active.
         range_sums: `(C, g)` the sums in `Family.ranges`, side by side; those at a limit are guessed active.
-        range_pull: `(C, g)` minus their multipliers.
     """
 
     x: FloatArray
-    pull: FloatArray
     range_sums: FloatArray
-    range_pull: FloatArray
 
     @classmethod
     def at_first(cls, family: Family) -> Guess:
-        """The guess that no inequality is active; of a large family alone, those that are violated without any.
+        """The guess that no inequality is active; of an area without a parent, those that are violated without any.
 
-        These are what the first round would find, for a fifth of its work. Still larger families are stated on their
-        positive cells alone, and none is violated.
+        These are what the first round would find, for a fifth of its work.
         """
         guess = cls.none_active(family)
-        if family.parent is not None or not ALONE <= family.n_cells <= LARGE_ALONE:
+        if family.parent is not None or family.n_cells < ALONE:
             return guess
         _, best, failed = lapack.dposv(family.matrices[0], family.linear[0])
         return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
@@ -409,7 +404,7 @@ class Guess:
         _, lower, upper = family.side_by_side()
         sums = 0.5 * (lower + upper)
         inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
-        return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
+        return cls(inside, sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +512,7 @@ class _Method:
 
     def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
         self.stack = stack
-        self.tries = TRIES if stack.single else 0
+        self.tries = TRIES if stack.large else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
         self.results: list[ExactSolution | None] = [None for _ in guesses]
@@ -608,24 +603,24 @@ def _begin(stack: Stack, guesses: Sequence[Guess]) -> tuple[Active, FloatArray, 
     Where all cells of a sum are fixed its multiplier is not determined by the equations; it then stays here.
     """
     n, k, g = len(stack.family), stack.shape.cells, stack.shape.rows
-    x, pull, sums, range_pull = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, g)), np.zeros((n, g))
+    x, sums = np.zeros((n, k)), np.zeros((n, g))
     for family, rows, held, guess in zip(stack.families, stack.children, stack.held, guesses, strict=True):
-        x[rows, : family.n_cells], pull[rows, : family.n_cells] = guess.x, guess.pull
+        x[rows, : family.n_cells] = guess.x
         ranges = slice(int(held.sum()), int(held.sum()) + guess.range_sums.shape[1])
-        sums[rows, ranges], range_pull[rows, ranges] = guess.range_sums, guess.range_pull
+        sums[rows, ranges] = guess.range_sums
     state = np.where(sums <= stack.row_lower, -1, np.where(sums >= stack.row_upper, 1, 0)).astype(np.int8)
     active = Active(
         free=(x > 0) & (x < stack.upper),
         fixed=np.where(x >= stack.upper, stack.upper, 0.0),
         rows=np.where(stack.held[stack.family], np.int8(-1), state),
     )
-    steady = stack.times(x) - stack.linear + pull + stack.on_cells(range_pull)
+    steady = stack.times(x) - stack.linear
     nu = np.zeros_like(stack.parent)
     if stack.shape.has_parent:
         nu = stack.over_children(steady) / np.bincount(stack.family)[:, None]
     sizes = np.maximum(stack.matrix.sum(axis=2), 1.0)[stack.family]
     of_held = stack.row_sums(steady - nu[stack.family]) / sizes
-    return active, nu, np.where(stack.held[stack.family], of_held, -range_pull)
+    return active, nu, np.where(stack.held[stack.family], of_held, 0.0)
 
 
 def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) -> tuple[Active, IntArray]:

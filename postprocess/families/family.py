@@ -125,6 +125,18 @@ class Family:
         """The same family with its precisions as matrices over all cells."""
         return replace(self, precision=Dense(self.matrices))
 
+    def on(self, cells: IntArray) -> Family:
+        """The problem on some cells, the others empty, where there is no parent."""
+        assert self.parent is None
+        return replace(
+            self,
+            precision=self.precision.on(cells),
+            linear=self.linear[:, cells],
+            upper=self.upper[:, cells],
+            held=None if self.held is None else replace(self.held, group=self.held.group[cells]),
+            ranges=tuple(replace(one, group=one.group[cells]) for one in self.ranges),
+        )
+
     def of_children(self, rows: IntArray) -> Family:
         """The problem of some children, where there is no parent."""
         assert self.parent is None
@@ -149,6 +161,10 @@ class Family:
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
         return self.precision.times(x, self.kind)
+
+    def times_columns(self, cells: FloatArray) -> FloatArray:
+        """The same of cells `(k, C)`."""
+        return self.precision.times_columns(cells, self.kinds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,17 +209,19 @@ def violations(family: Family, x: FloatArray) -> FloatArray:
 #: Cells above which families are stacked only if they have the same number of cells.
 ALONE = 256
 #: Cells from which on a family is large, or more than `ALONE` with so many numbers in matrices over all cells of all
-#: children. Of 1,000 cells the first-order method and what is left for the exact one take a sixth of the time.
-LARGE_CELLS, LARGE_NUMBERS = 400, 1 << 25
-#: Cells from which on an area without a parent is worked on in single precision first, as large families are.
-LARGE_ALONE = 4096
+#: children; and those from which on an area without a parent is.
+LARGE_CELLS, LARGE_NUMBERS, LARGE_ALONE = 400, 1 << 25, 1000
+#: Bytes of the exact method for each two of the cells of an area without a parent: nearly two matrices.
+SQUARE_BYTES = 15.0
 #: Bytes per number of the matrices of families that are solved together: in double precision, some copies at a time.
 STACK_BYTES = 36.0
 
 
 def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
     """Whether matrices over all cells of all children would take much memory or time."""
-    return has_parent and (n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS))
+    if not has_parent:
+        return n_cells > LARGE_ALONE
+    return n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS)
 
 
 def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices: bool) -> float:
@@ -213,8 +231,8 @@ def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices
         n_children: of the parent.
         n_cells: that are in the family.
         positive: of these, those of a child in the solution.
-        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
-            of the positive cells of each child.
+        matrices: whether large families have matrices, too: in single precision one of all cells, and one of the
+            positive cells of each child.
     """
     if not is_large(n_children, int(n_cells), has_parent=True):
         return n_children * n_cells**2
@@ -319,13 +337,8 @@ class Stack:
 
     @property
     def large(self) -> bool:
-        """Whether the families are large; these are alone."""
+        """Whether the families are large; these are alone, and worked on in single precision first."""
         return is_large(len(self.family), self.shape.cells, has_parent=self.shape.has_parent)
-
-    @property
-    def single(self) -> bool:
-        """Whether the one family is worked on in single precision first."""
-        return self.large or self.shape.cells > LARGE_ALONE
 
     @property
     def children(self) -> list[slice]:

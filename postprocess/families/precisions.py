@@ -1,7 +1,9 @@
 """The precisions of a family's children: what is asked of them in any form, the plainest form, matrices, and inverses.
 
-Others take less memory or fewer operations: blocks (`wide`), and weights on sums of cells (`few_sums`,
-`postprocess.families.sum_weights`).
+Others take less memory or fewer operations: blocks, and weights on sums of cells (`sum_weights`).
+
+A matrix of all cells of a wide schema has few and small blocks (`postprocess.algebra`); on some of the cells it has
+none, and as many numbers as the square of these. So it stays in blocks, and what is asked for is worked out.
 
 Inverses of the precisions restricted to each child's free cells, kept for these cells alone.
 
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
@@ -32,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.algebra import chunks
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: In double or single precision.
@@ -99,6 +101,10 @@ class Precisions(ABC):
     def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
         """Each row of `x` `(C, k)` times its own one; `kind` as in `Family`."""
 
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
+        return np.ascontiguousarray(self.times(np.ascontiguousarray(cells.T), kinds).T)
+
     @abstractmethod
     def diagonals(self) -> FloatArray:
         """`(K, k)`."""
@@ -107,9 +113,9 @@ class Precisions(ABC):
     def matrices(self) -> FloatArray:
         """All numbers `(K, k, k)`."""
 
-    def mean(self, weights: FloatArray) -> FloatArray:
-        """All numbers of their mean `(k, k)` with weights `(K,)`."""
-        return np.tensordot(weights, self.matrices(), 1)
+    @abstractmethod
+    def on(self, cells: IntArray) -> Precisions:
+        """The same on some of the cells, numbered from 0 to k - 1."""
 
     def least(self) -> float:
         """At most the least eigenvalue of any."""
@@ -163,15 +169,69 @@ class Dense(Precisions):
         """See `Precisions`."""
         return self.numbers
 
-    def mean(self, weights: FloatArray) -> FloatArray:
-        """See `Precisions`; of one, itself."""
-        return self.numbers[0] if len(self) == 1 else super().mean(weights)
+    def on(self, cells: IntArray) -> Precisions:
+        """See `Precisions`."""
+        return Dense(self.numbers[:, cells[:, None], cells[None, :]])
 
     def principal(self, kinds: IntArray, cells: IntArray, *, single: bool) -> Matrices:
         """See `Precisions`."""
         if cells.shape[1] >= LARGE:
             return super().principal(kinds, cells, single=single)
         return self.numbers.take(places(kinds, cells, self.numbers.shape[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class InBlocks(Precisions):
+    """Precisions on k of a schema's cells in few and small blocks, of which what is asked for is worked out.
+
+    Attributes:
+        basis: in which they are stated.
+        blocks: `(K, n_blocks, a, a)` on all cells.
+        cells: `(k,)` the cells.
+    """
+
+    basis: Basis
+    blocks: FloatArray
+    cells: IntArray
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        return self.basis.patterns_of(self.blocks)
+
+    def on(self, cells: IntArray) -> Precisions:
+        """See `Precisions`."""
+        return replace(self, cells=self.cells[cells])
+
+    def diagonals(self) -> FloatArray:
+        """See `Precisions`."""
+        asymmetric = self.basis.cell_blocks[0][self.cells]
+        return np.diagonal(self._table[:, -1], axis1=1, axis2=2)[:, asymmetric]
+
+    def least(self) -> float:
+        """See `Precisions`; on some of the cells it is no less than on all."""
+        return float(np.linalg.eigvalsh(self.blocks)[..., 0].min())
+
+    def entries(self, kind: int, cells: IntArray) -> FloatArray:
+        """See `Precisions`."""
+        return self.basis.dense(self._table[kind : kind + 1], self.cells[cells])[0]
+
+    def matrices(self) -> FloatArray:
+        """See `Precisions`."""
+        return self.basis.dense(self._table, self.cells)
+
+    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
+        """See `Precisions`; some vectors at a time."""
+        kinds, out = kinds_of(kind, len(self), len(x)), np.empty_like(x)
+        n_cells = len(self.basis.cell_blocks[0])
+        for rows in chunks(len(x), self.blocks[0].size + n_cells):
+            whole = np.zeros((len(x[rows]), n_cells))
+            whole[:, self.cells] = x[rows]
+            folded = self.basis.apply(self.blocks, self.basis.fold(whole), kinds[rows])
+            out[rows] = self.basis.unfold(folded)[:, self.cells]
+        return out
 
 
 def places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:

@@ -1,12 +1,14 @@
-"""The solutions of areas and families whose precisions are weights on sums, to 1e-5 persons in every cell.
+"""The solutions of large areas and families, without a matrix of cells, to 1e-5 persons in every cell.
 
 Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
 at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
-by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
-its precision (`Inverse`), so that they end after a step or two; of a family as `postprocess.families.few_sums` does.
-A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
-Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
-what free cells in several parts leave open is settled (`Parts`).
+by conjugate gradients among the directions that change none of the parent's sums and no held one (Gould, Hribar and
+Nocedal 2001): the eigenvalues of precisions that are weights on few sums (`sum_weights`) lie close together, since c is
+the least and belongs to most of them. Of an area with wide queries they go by the inverse of its precision (`Inverse`),
+so that they end after a step or two. A round goes on from the one before; while many cells change it leaves a tenth of
+what it began with, and the last one is to rounding error. Where rounds go round in a circle, only the worst half of the
+cells are changed, then the worst quarter, and so on; and what free cells in several parts leave open is settled
+(`Parts`).
 
 **What a solution is worth** (`distance`). Let x keep the fixed sums, and g be the objective's gradient at x less any
 multipliers of these sums. Then x is the exact solution for linear terms that differ from the family's by d, which is g
@@ -49,9 +51,8 @@ from scipy.sparse.csgraph import connected_components
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import MET, ExactSolution
 from postprocess.families.family import Family, clipped
-from postprocess.families.few_sums import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.families.progress import Standing, Watch
-from postprocess.families.sum_weights import SumWeights
+from postprocess.families.sum_weights import InPieces, SumWeights, sums_over
 
 
 class Inverse:
@@ -95,15 +96,103 @@ LAST_BITS = 2.0**-54
 NONE = 1e-8
 #: Rounds of the active set, and steps of conjugate gradients in one.
 MOST_ROUNDS, MOST_STEPS = 200, 5000
-#: What a round leaves of the gradient that it began with, and what conjugate gradients do until they begin again from
-#: the gradient itself, which has lost less than the one that is carried on.
-LEFT, LEFT_BY_RESTART = 1e-3, 1e-8
+#: What is left of the gradient after a round in which many cells change, and less by this where no fewer change than
+#: before; the least of it, also where few cells change (of all). Where none do, only what rounding leaves.
+LEFT, LEAST_LEFT, FEW_CHANGES = 0.1, 1e-4, 0.002
+#: What conjugate gradients leave until they begin again from the gradient itself, which has lost less than the one that
+#: is carried on.
+LEFT_BY_RESTART = 1e-8
 #: Restarts at most; they end where one leaves more than this share of the gradient, which is rounding then.
 RESTARTS, ROUNDING = 8, 0.5
-#: Rounds in a row that change no fewer cells than the best before, after which half as many of them are changed.
-PATIENCE = 4
+#: Rounds in a row that leave the least and change no fewer cells than the best before, after which half as many of them
+#: are changed.
+PATIENCE = 2
+#: Numbers in the matrices of the held sums, one for each two children, up to which they are made.
+MOST_HELD = 1 << 25
+#: Relative size of eigenvalues that count as zero.
+ZERO = 1e-11
 #: Stands for what may not be divided by.
 TINY = 1e-300
+
+
+def in_proportion(family: Family, possible: BoolArray) -> FloatArray:
+    """Of each cell of the parent `(k, C)` the same share for a child, where it is possible; zeros without a parent."""
+    if family.parent is None:
+        return np.zeros(possible.shape)
+    return possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None]
+
+
+class FreeSums:
+    """The parent's and the held sums of the cells that are free, and projections on what changes none of them.
+
+    Free cells `(k, C)` that are added nu_i to in cell i of the parent and mu_gc to in a held sum g of child c change
+    the sums by a Laplacian times these, which is singular: adding to all nu what is taken off all mu changes nothing.
+    """
+
+    def __init__(self, family: Family, free: BoolArray) -> None:
+        self.free, self.mask, self.parent = free, free.astype(np.float64), family.parent
+        count = free.sum(axis=1)
+        self.share = np.zeros(len(free)) if family.parent is None else 1.0 / np.maximum(count, 1)
+        self.can_be_met = family.parent is None or bool(count.all())
+        self.group: IntArray | None = None
+        self.in_parts = False
+        if family.held is None:
+            return
+        self.group, size = family.held.group, family.held.size
+        self.sums = InPieces(sums_over(self.group, size))
+        per_child = self.sums.of(self.mask)
+        self.can_be_met &= bool((per_child[family.held.lower.T > 0] > 0).all())
+        if family.parent is None:
+            self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
+            self.inverse[:, 0, 0] = 1.0 / np.maximum(per_child[:, 0], 1.0)
+            return
+        # Cells that are free in all children hold together what has a held sum.
+        self.in_parts = len(np.unique(self.group[count == free.shape[1]])) < size
+        laplacian = np.zeros((size, free.shape[1], free.shape[1]))
+        for number in range(size):
+            own = self.mask[self.group == number]
+            laplacian[number] = np.diag(per_child[number]) - (own * self.share[self.group == number, None]).T @ own
+        if self.in_parts:
+            self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=ZERO, hermitian=True), dtype=np.float64)
+        else:  # where all hold together nothing but what is added to all is 0
+            self.inverse = np.linalg.inv(laplacian + laplacian.max(axis=(1, 2), keepdims=True) / len(laplacian[0]))
+
+    def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """The sums of cells, 0 where they are not free: the parent's `(k,)` and the held ones `(m, C)`."""
+        return cells.sum(axis=1), None if self.group is None else self.sums.of(cells)
+
+    def multipliers(self, by_cell: FloatArray, by_group: FloatArray | None) -> FloatArray:
+        """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
+        nu = by_cell * self.share
+        if by_group is None or self.group is None:
+            return np.broadcast_to(nu[:, None], self.free.shape)
+        if len(by_group) == 1:
+            mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
+            return (nu - (self.mask @ mu) * self.share)[:, None] + mu
+        mu = np.matmul(self.inverse, (by_group - self.sums.of(self.mask * nu[:, None]))[:, :, None])[:, :, 0]
+        on_cells = mu[self.group]
+        nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
+        return nu[:, None] + on_cells
+
+    def projected(self, cells: FloatArray) -> FloatArray:
+        """The nearest cells, 0 where they are not free, whose sums are all 0."""
+        inside = cells * self.mask
+        return (inside - self.multipliers(*self.of(inside))) * self.mask
+
+    def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        """A gradient in all cells without the multipliers of the sums, by least squares of the free cells."""
+        return gradient - self.multipliers(*self.of(gradient * self.mask))
+
+    def met(self, x: FloatArray, held: FloatArray | None) -> FloatArray:
+        """The nearest free cells with the parent's and the `held` sums `(m, C)`."""
+        for _ in range(2):
+            by_cell, by_group = self.of(x)
+            if self.parent is not None:
+                by_cell = self.parent - by_cell
+            if by_group is not None and held is not None:
+                by_group = held - by_group
+            x = x + self.multipliers(by_cell, by_group) * self.mask
+        return x
 
 
 def distance(family: Family, x: FloatArray) -> float:
@@ -247,12 +336,12 @@ class _Alone:
 
 
 class _Children:
-    """The same of the children of a parent: vectors are cells `(k, C)`, 0 where they are not free."""
+    """The same of any families: vectors are cells `(k, C)`, 0 where they are not free."""
 
-    def __init__(self, family: Family, quadratic: SumWeights, free: BoolArray) -> None:
-        self.family, self.quadratic, self.sums = family, quadratic, FreeSums(family, free)
+    def __init__(self, family: Family, free: BoolArray) -> None:
+        self.family, self.sums = family, FreeSums(family, free)
         self.can_be_met = self.sums.can_be_met
-        self.parts = None if family.held is None else Parts(family, free)
+        self.parts = Parts(family, free) if self.can_be_met and self.sums.in_parts else None
 
     def put(self, x: FloatArray) -> FloatArray:
         return x * self.sums.mask
@@ -261,7 +350,7 @@ class _Children:
         return vector
 
     def times(self, vector: FloatArray) -> FloatArray:
-        return self.quadratic.times_columns(vector, self.family.kinds) * self.sums.mask
+        return self.family.times_columns(vector) * self.sums.mask
 
     def met(self, vector: FloatArray) -> FloatArray:
         held = self.family.held
@@ -281,9 +370,6 @@ class _Children:
         return np.zeros(gradient.shape, dtype=bool) if self.parts is None else self.parts.links(gradient)
 
 
-_Among = _Alone | _Children
-
-
 @dataclass
 class _Search:
     """Where the search for the cells that are 0 stands, before a round.
@@ -292,7 +378,7 @@ class _Search:
         x: `(k, C)`.
         free: `(k, C)`.
         number: of the round.
-        exactly: whether the round is to rounding error.
+        left: the share of the gradient that the round leaves; with 0 it is to rounding error.
         share: of the cells that would change, those which do.
         fewest: cells that would have changed in the best round.
         patience: rounds that may still change no fewer.
@@ -301,7 +387,7 @@ class _Search:
     x: FloatArray
     free: BoolArray
     number: int = 1
-    exactly: bool = False
+    left: float = LEFT
     share: float = 1.0
     fewest: int = 1 << 62
     patience: int = PATIENCE
@@ -331,56 +417,69 @@ class _Search:
         """
         changing = below | wrong
         changes = int(np.count_nonzero(changing))
-        if changes < self.fewest:
+        fewer = changes < self.fewest
+        if fewer:
             self.fewest, self.patience = changes, PATIENCE
         elif not self.patience:
             self.share, self.patience = self.share / 2.0, PATIENCE
-        else:
+        elif self.left <= LEAST_LEFT:
             self.patience -= 1
         if changes and self.share < 1.0:
             ordered = np.sort(persons[changing])
             changing &= persons >= ordered[-max(1, int(self.share * changes))]
-        self.number, self.exactly = self.number + 1, not changes
-        self.free = self.free ^ changing
+        if not changes:
+            self.left = 0.0
+        elif changes <= FEW_CHANGES * self.free.size or self.left <= LEAST_LEFT:
+            self.left = LEAST_LEFT
+        elif not fewer:
+            self.left *= LEFT
+        self.number, self.free = self.number + 1, self.free ^ changing
         self.x = np.where(self.free, np.maximum(x, 0.0), 0.0)
 
 
-def solve_on_sums(family: Family) -> ExactSolution | None:
-    """The solution of a family, or of an area without a parent; None where it is not found to `ALLOWED`."""
-    quadratic = family.precision
-    if not isinstance(quadratic, SumWeights) or not may_be_projected(family):
+def round_of(number: int, changes: int) -> str:
+    """Where a search for the cells that are 0 is."""
+    return f"round {number:,}, {changes:,} cells change"
+
+
+def solve_by_projection(family: Family) -> ExactSolution | None:
+    """The solution of a family without ranges; None where it is not found to `ALLOWED`."""
+    if family.ranges or (family.held is not None and family.held.size * family.n_children**2 > MOST_HELD):
         return None
+    quadratic, least = family.precision, family.precision.least()
     linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
-    least = quadratic.least()
-    among: type[_Among] = _Alone if family.parent is None else _Children
     aim = max(AIM * least, LAST_BITS * float(np.linalg.norm(linear)))
     search, watch = _Search(in_proportion(family, possible), possible), Watch(family.name)
-    # An area without a parent is solved sooner than anything would be kept.
-    standing = None if family.parent is None else Standing("sums", lambda: family.arrays)
-    if standing is not None and (kept := standing.found()) is not None:
+    standing = Standing("projected", lambda: family.arrays)
+    if (kept := standing.found()) is not None:
         search = _Search.of(kept)
     while search.number <= MOST_ROUNDS:
-        if standing is not None:
-            standing.at(search.arrays)
-        directions = among(family, quadratic, search.free)
+        standing.at(search.arrays)
+        directions: _Alone | _Children
+        if family.parent is None and isinstance(quadratic, SumWeights) and quadratic.wide:
+            directions = _Alone(family, quadratic, search.free)
+        else:
+            directions = _Children(family, search.free)
         if not directions.can_be_met:
             return None
-        x = _stationary(directions, linear, search.x, aim, 0.0 if search.exactly else LEFT)
+        x = _stationary(directions, linear, search.x, aim, search.left)
         if x is None:
             return None
-        gradient = directions.lagrangian(quadratic.times_columns(x, family.kinds) - linear)
+        gradient = directions.lagrangian(family.times_columns(x) - linear)
         if (links := directions.links(gradient)).any():
             search.link(x, links)
             continue
         below, wrong = search.free & (x < -NONE), possible & ~search.free & (gradient < -NONE * least)
         watch.at(partial(round_of, search.number, int(np.count_nonzero(below | wrong))))
-        if search.exactly and not (below | wrong).any():
+        if not search.left and not (below | wrong).any():
             return _accepted(family, x, gradient, search)
         search.go_on(x, below, wrong, np.where(below, -x, -gradient / least))
     return None
 
 
-def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, left: float) -> FloatArray | None:
+def _stationary(
+    among: _Alone | _Children, linear: FloatArray, x: FloatArray, aim: float, left: float
+) -> FloatArray | None:
     """The least of the objective among free cells with the fixed sums, `(k, C)`; None where steps do not lead there.
 
     Args:
@@ -410,7 +509,7 @@ def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, le
     return among.taken(best)
 
 
-def _residual(among: _Among, linear: FloatArray, at: FloatArray) -> FloatArray:
+def _residual(among: _Alone | _Children, linear: FloatArray, at: FloatArray) -> FloatArray:
     """What is left of the gradient, with its sign changed, along the directions that change no fixed sum.
 
     It is projected twice: what rounding leaves once of a large gradient across these directions would be in each step,
@@ -419,7 +518,7 @@ def _residual(among: _Among, linear: FloatArray, at: FloatArray) -> FloatArray:
     return among.projected(among.projected(linear - among.times(at)))
 
 
-def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | None:
+def _descent(among: _Alone | _Children, residual: FloatArray, least: float) -> FloatArray | None:
     """Conjugate gradients from a projected residual until its norm is at most `least`; None after too many steps."""
     step = np.zeros_like(residual)
     direction = preferred = among.step(residual)

@@ -36,7 +36,7 @@ from postprocess.downward.batch import (
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions
-from postprocess.families.projected import ALLOWED, distance, solve_on_sums
+from postprocess.families.projected import ALLOWED, distance
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
 from postprocess.families.sum_weights import SumWeights
@@ -51,8 +51,6 @@ from postprocess.sums.upward import KnownSums, SumsLevel
 BATCH_NUMBERS, BATCH_CHILDREN = 4_000_000, 1000
 #: Cells that the typical precision of a class is the median of.
 TYPICAL = 512
-#: Numbers in matrices over a family's cells up to which it is solved by them where sums do not lead to the solution.
-MOST_IN_MATRICES = 100_000_000
 #: Rounds of fitting at most, and persons by which the last one changes a cell at most.
 MOST_ROUNDS, FITTED = 100, 1e-6
 #: The number that marks, in the keys of ties, where persons are divided in proportion.
@@ -209,20 +207,11 @@ class _Family:
 
     def _solved(self, family: Family) -> Solution:
         """The solution of a family, every cell of which is within `ALLOWED` of the exact one."""
-        exact = solve_on_sums(family)
-        if exact is not None:
-            solution = Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
-        else:
-            if family.linear.size * family.n_cells > MOST_IN_MATRICES:
-                raise SolverError(
-                    f"{family.name}: {family.linear.size:,} numbers were not solved to {ALLOWED:g} persons in the "
-                    "steps there are"
-                )
-            (solution,) = solve_families([family.with_matrices()], self.task.solver)
-            if (most := distance(family, solution.x)) > ALLOWED:
-                raise SolverError(
-                    f"{family.name}: a cell may be {most:.2g} persons from the exact solution; allowed is {ALLOWED:g}"
-                )
+        (solution,) = solve_families([family], self.task.solver)
+        if (most := distance(family, solution.x)) > ALLOWED:
+            raise SolverError(
+                f"{family.name}: a cell may be {most:.2g} persons from the exact solution; allowed is {ALLOWED:g}"
+            )
         self.report += SolverReport.of([solution])
         differences = self.task.differences(self.parent, family, solution)
         self.report += SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))

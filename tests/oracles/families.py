@@ -14,10 +14,9 @@ from postprocess.algebra import Basis
 from postprocess.downward.batch import UNBOUNDED
 from postprocess.families import family as family_module
 from postprocess.families.family import Family, GroupRange, Solution, violation
-from postprocess.families.few_sums import FewSums
-from postprocess.families.precisions import Dense, Precisions
+from postprocess.families.precisions import Dense, InBlocks, Precisions
 from postprocess.families.solve import solve_families
-from postprocess.families.wide import AnswerLimits, InBlocks, WideArea
+from postprocess.families.sum_weights import FewSums
 from postprocess.marginal import Marginal, detail_of
 
 #: What the precisions of a measured family can be kept as.
@@ -134,7 +133,7 @@ def measured_family(
     )
 
 
-def random_area(seed: int, shape: tuple[int, ...], *, held: bool, ranges: bool, zeros: bool) -> WideArea:
+def random_area(seed: int, shape: tuple[int, ...], *, held: bool, ranges: bool, zeros: bool) -> Family:
     """A sparse area at the top with noisy answers of some queries and of every cell."""
     rng = np.random.default_rng(seed)
     n_cells = int(np.prod(shape))
@@ -153,16 +152,13 @@ def random_area(seed: int, shape: tuple[int, ...], *, held: bool, ranges: bool, 
         noisy = query.answer(truth[None])[0] + rng.normal(0, variance**0.5, query.size)
         linear += (noisy / variance)[query.cell_answer]
         measured.append((query, variance))
-    sums = []
-    if held:
-        exact = first.answer(truth[None])[0]
-        sums.append(AnswerLimits(first, exact, exact))
-    if ranges:
-        about = second.answer(truth[None])[0]
-        sums.append(AnswerLimits(second, np.maximum(about - 1, 0), about + 2))
-    for one in sums:
-        upper[one.upper[one.marginal.cell_answer] == 0] = 0.0
-    return WideArea(f"area {seed}", basis, basis.precision(measured), linear, upper, tuple(sums))
+    exact, about = first.answer(truth[None]), second.answer(truth[None])
+    fixed = GroupRange.fixed(first.cell_answer, exact) if held else None
+    limits = (GroupRange(second.cell_answer, np.maximum(about - 1, 0), about + 2),) if ranges else ()
+    if fixed is not None:
+        upper = np.minimum(upper, exact[0, first.cell_answer])
+    precision = InBlocks(basis, basis.precision(measured)[None], np.arange(n_cells))
+    return Family(f"area {seed}", precision, linear[None], upper[None], None, fixed, limits)
 
 
 def _in_form(form: str, basis: Basis, blocks: np.ndarray, cells: np.ndarray) -> Precisions:
@@ -195,6 +191,7 @@ def as_large(family: Family) -> Solution:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(family_module, "ALONE", 0)
         patch.setattr(family_module, "LARGE_NUMBERS", 0)
+        patch.setattr(family_module, "LARGE_ALONE", 0)
         return solve_families([family], "batched")[0]
 
 

@@ -8,12 +8,12 @@ import pytest
 from geography.spine import Level, Spine
 from oracles.random_problems import level_sums
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families import solve
 from postprocess.families.active_set import ExactSolution
 from postprocess.families.family import Family
-from postprocess.families.projected import solve_on_sums
+from postprocess.families.projected import solve_by_projection
 from postprocess.marginal import Marginal, detail_of
 from postprocess.problem import Constraints, MeasuredAnswers, Problem
-from postprocess.sums import downward
 from postprocess.sums.downward import downward_sums
 from postprocess.sums.upward import KnownSums
 
@@ -71,14 +71,14 @@ def solved(seed: int) -> list[tuple[Family, FloatArray]]:
     found: list[tuple[Family, FloatArray]] = []
 
     def noted(family: Family) -> ExactSolution | None:
-        exact = solve_on_sums(family)
+        exact = solve_by_projection(family)
         if exact is not None:
             found.append((family, exact.x))
         return exact
 
     known, parents = KnownSums(world(seed), most=MOST), None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(downward, "solve_on_sums", noted)
+        patch.setattr(solve, "solve_by_projection", noted)
         for level in range(4):
             nobody = np.zeros(COUNTS[max(level - 1, 0)], dtype=bool)
             parents, _ = downward_sums(known, level, parents, nobody)

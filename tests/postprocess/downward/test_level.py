@@ -26,7 +26,7 @@ from postprocess.downward import level as downward
 from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
 from postprocess.errors import SolverError
-from postprocess.families import active_set, solve, wide
+from postprocess.families import active_set, solve
 from postprocess.families import family as family_module
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
@@ -167,35 +167,26 @@ def counting(patch: pytest.MonkeyPatch, module: object, name: str) -> list[str]:
     return calls
 
 
-def by_projection(patch: pytest.MonkeyPatch) -> list[str]:
-    """All families that can be, on few sums."""
-    patch.setattr(assembly, "is_projected", lambda *_, **__: True)
-    patch.setattr(assembly, "MOST_SUMS", 10.0)
+def all_large(patch: pytest.MonkeyPatch) -> None:
+    """As if all families, and areas at the top, had too many cells for matrices."""
+    for name in ("ALONE", "LARGE_NUMBERS", "LARGE_ALONE"):
+        patch.setattr(family_module, name, 0)
+
+
+def on_few_sums(patch: pytest.MonkeyPatch) -> list[str]:
+    """Families that can be, on few sums."""
+    all_large(patch)
     return counting(patch, solve, "solve_by_projection")
 
 
-def wide_at_the_top(patch: pytest.MonkeyPatch) -> list[str]:
-    """As if the schema had too many cells for matrices."""
-    patch.setattr(batch, "WIDE", 0)
-    patch.setattr(assembly, "WIDE", 0)
-    return counting(patch, assembly, "positive_cells")
-
-
-def in_blocks(patch: pytest.MonkeyPatch, widest: int) -> list[str]:
-    """Families leave their precisions in blocks and count as large."""
-    patch.setattr(batch, "WIDE", widest)
-    patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
-    patch.setattr(family_module, "ALONE", 0)
-    patch.setattr(family_module, "LARGE_NUMBERS", 0)
+def in_blocks(patch: pytest.MonkeyPatch) -> list[str]:
+    """Precisions of no form with few sums."""
+    all_large(patch)
+    patch.setattr(batch, "few_sums_of", lambda *_: None)
     return counting(patch, assembly, "InBlocks")
 
 
-WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [
-    by_projection,
-    wide_at_the_top,
-    lambda patch: in_blocks(patch, 0),  # of a wide schema, and of one whose other families have matrices
-    lambda patch: in_blocks(patch, wide.WIDE),
-]
+WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [on_few_sums, in_blocks]
 
 
 @settings(max_examples=5)

@@ -13,11 +13,17 @@ from scipy.linalg import lapack
 
 from postprocess import algebra
 from postprocess.algebra import Basis
-from postprocess.families import few_sums
-from postprocess.families.few_sums import FewSums, few_sums_of
-from postprocess.families.precisions import LARGE, Dense, Precisions, factor, inverse_of_factored, solve_factored
-from postprocess.families.sum_weights import SumWeights
-from postprocess.families.wide import InBlocks
+from postprocess.families import sum_weights
+from postprocess.families.precisions import (
+    LARGE,
+    Dense,
+    InBlocks,
+    Precisions,
+    factor,
+    inverse_of_factored,
+    solve_factored,
+)
+from postprocess.families.sum_weights import FewSums, SumWeights, few_sums_of
 from postprocess.marginal import Marginal, detail_of
 
 
@@ -41,7 +47,6 @@ def forms(n_kinds: int) -> dict[str, tuple[Precisions, np.ndarray]]:
     return {
         "dense": (Dense(matrices), matrices),
         "blocks": (InBlocks(basis, blocks, cells), matrices),
-        "blocks and their table": (InBlocks(basis, blocks, cells, table), matrices),
         "few sums": (few.on(np.arange(n_kinds), cells), matrices),
         "weights": (SumWeights.made(scale, wide, sums, joint), of_weights),
     }
@@ -66,8 +71,8 @@ def test_all_that_is_asked_is_as_of_matrices(
     assert np.allclose(found.times(x, kind), expected, rtol=1e-10, atol=1e-10)
     assert np.allclose(found.matrices(), matrices, rtol=1e-11, atol=1e-11)
     assert np.allclose(found.diagonals(), np.diagonal(matrices, axis1=1, axis2=2), rtol=1e-11)
-    weights = rng.dirichlet(np.ones(len(matrices)))
-    assert np.allclose(found.mean(weights), np.tensordot(weights, matrices, 1), rtol=1e-11, atol=1e-11)
+    some = np.flatnonzero(rng.random(80) < 0.5)
+    assert np.allclose(found.on(some).matrices(), matrices[:, some[:, None], some], rtol=1e-11, atol=1e-11)
     assert 0.0 < found.least() <= np.linalg.eigvalsh(matrices).min() * (1 + 1e-9)
     for n in (5, LARGE + 3):
         cells = np.stack([rng.permutation(80)[:n] for _ in own])
@@ -104,7 +109,6 @@ def test_few_sums_are_the_matrices_of_any_classes_on_any_cells(seed: int, shape:
         return
     kinds = rng.permutation(len(table))[: 1 + seed % 3]
     own, expected = found.on(kinds, cells), basis.dense(table[kinds], cells)
-    assert found.n_sums_on(cells) == own.n_sums_on(np.arange(len(cells))) <= found.n_sums_on(np.arange(np.prod(shape)))
     assert np.allclose(own.matrices(), expected, rtol=0, atol=1e-12 * np.abs(table).max())
     of, x = rng.integers(0, len(kinds), 6), rng.normal(size=(len(cells), 6))
     products = np.stack([expected[kind] @ column for kind, column in zip(of, x.T, strict=True)], axis=1)
@@ -119,16 +123,17 @@ def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(mon
     assert other is not None
     assert found is not None
     assert again is first
-    np.testing.assert_allclose(other.matrices(), 2 * found.matrices(), rtol=1e-12)
-    monkeypatch.setattr(few_sums, "MOST_REMEMBERED", table.nbytes - 1)
+    every = np.arange(3), np.arange(30)
+    np.testing.assert_allclose(other.on(*every).matrices(), 2 * found.on(*every).matrices(), rtol=1e-12)
+    monkeypatch.setattr(sum_weights, "MOST_REMEMBERED", table.nbytes - 1)
     assert few_sums_of(basis, table) is not first
-    monkeypatch.setattr(few_sums, "MOST_WEIGHTS", sum(partition.weights.size for partition in found.partitions) - 1)
+    monkeypatch.setattr(sum_weights, "MOST_WEIGHTS", sum(partition.size**2 for partition in found.partitions) - 1)
     assert FewSums.of(basis, table) is None
     monkeypatch.undo()
     # Power: entries taken as equal that are not, give other matrices.
-    monkeypatch.setattr(few_sums, "_classes_of_forms", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
+    monkeypatch.setattr(sum_weights, "_classes_of_forms", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
     wrong = FewSums.of(basis, table)
-    assert wrong is None or np.abs(wrong.matrices() - found.matrices()).max() > 1e-3
+    assert wrong is None or np.abs(wrong.on(*every).matrices() - found.on(*every).matrices()).max() > 1e-3
 
 
 ROUTINES = {"d": (lapack.dpotrf, lapack.dpotri, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotri, lapack.spotrs)}

@@ -25,15 +25,12 @@ from oracles.families import (
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families import active_set, few_sums, reference_solvers, solve, wide
-from postprocess.families import family as family_module
-from postprocess.families.active_set import ExactSolution
+from postprocess.families import active_set, projected, reference_solvers, solve
 from postprocess.families.family import Family, GroupRange, Solution, violation
-from postprocess.families.few_sums import solve_by_projection
 from postprocess.families.precisions import Dense
+from postprocess.families.projected import FreeSums, solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.solve import finished, solve_batched, solve_families
-from postprocess.families.wide import positive_cells
 
 
 def batched(family: Family) -> FloatArray:
@@ -59,7 +56,7 @@ SOLVERS: dict[str, Callable[[Family], FloatArray]] = {
 @settings(max_examples=30)
 @given(family=RANDOM)
 def test_every_solver_gives_the_solution_of_cvxpy(family: Family) -> None:
-    reference = solve_with_cvxpy(family, once=True)
+    reference = solve_with_cvxpy(family)
     for name, solver in SOLVERS.items():
         x = solver(family)
         assert violation(family, x) < (1e-5 if name == "SCS" else 1e-6), name
@@ -145,8 +142,16 @@ def test_hard_families_are_solved(name: str) -> None:
         assert np.abs(solution.x - solve_with_cvxpy(family).x).max() < 1e-4
 
 
-@pytest.mark.parametrize(("constant", "value"), [("SIGN", 1e9), ("GRADIENT", 1e-2)])
-def test_the_conditions_notice_another_point(monkeypatch: pytest.MonkeyPatch, constant: str, value: float) -> None:
+def never_wrong(sums: FreeSums, gradient: FloatArray) -> FloatArray:
+    return np.abs(gradient - sums.multipliers(*sums.of(gradient * sums.mask)))
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "fault"), [(FreeSums, "lagrangian", never_wrong), (projected, "AIM", 1e3)], ids=["kept", "rough"]
+)
+def test_the_conditions_notice_another_point(
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, fault: object
+) -> None:
     """Power: cells that are never released, rounds that end too early, and a thousandth of a person moved."""
     family = measured_family(2, 5, shape=(20, 2, 8), form="few sums")
     right = solve_by_projection(family)
@@ -157,7 +162,8 @@ def test_the_conditions_notice_another_point(monkeypatch: pytest.MonkeyPatch, co
     moved = right.x.copy()
     moved[[first, second], cell] += 1e-3, -1e-3
     assert off(family, moved) > 1e-5
-    monkeypatch.setattr(few_sums, constant, value)
+    monkeypatch.setattr(where, name, fault)
+    monkeypatch.setattr(projected, "ALLOWED", np.inf)
     wrong = solve_by_projection(family)
     assert wrong is not None
     assert off(family, wrong.x) > 1e-5
@@ -179,29 +185,52 @@ def unsolved(*_: Any, **__: Any) -> None:
     """Stands in for a method that does not find the solution."""
 
 
-def only_near(family: Family, near: FloatArray | None = None) -> ExactSolution | None:
-    """Rounds from all cells free go in a circle; those from near the solution do not."""
-    return None if near is None else solve_by_projection(family, near)
-
-
 @pytest.mark.parametrize(
     ("form", "faults"),
     [
-        ("dense", [(family_module, "LARGE_CELLS", 0)]),  # single precision, corrected
-        ("dense", [(family_module, "LARGE_CELLS", 0), (active_set, "_corrected", unsolved)]),
-        ("dense", [(active_set, "CORRECTIONS", 0), (active_set, "RIDGE", 10.0)]),  # eigenvectors
-        ("few sums", [(few_sums, "MOST_ROUNDS", 1)]),
-        ("few sums", [(few_sums, "MOST_STEPS", 1)]),
-        ("few sums", [(solve, "solve_by_projection", only_near)]),
-        ("few sums", [(solve, "solve_by_projection", unsolved)]),
+        ("dense", [(solve, "solve_by_projection", unsolved)]),
+        ("few sums", [(projected, "MOST_ROUNDS", 1)]),
+        ("few sums", [(projected, "MOST_STEPS", 1)]),
+        ("in blocks", [(projected, "MOST_HELD", 0), (projected, "MOST_ROUNDS", 1)]),
     ],
-    ids=["single", "double", "eigenvectors", "few rounds", "few steps", "a circle", "by matrices"],
+    ids=["none", "few rounds", "few steps", "many held"],
 )
 @pytest.mark.parametrize("held", [0, 1])
 def test_what_one_method_does_not_find_another_does(
     monkeypatch: pytest.MonkeyPatch, form: str, faults: Sequence[tuple[ModuleType, str, Any]], held: int
 ) -> None:
     family = measured_family(6, 5, kinds=2, held=held, form=form)
+    expected = batched(family.with_matrices())
+    for module, name, fault in faults:
+        monkeypatch.setattr(module, name, fault)
+    assert np.abs(as_large(family).x - expected).max() < 1e-6
+    monkeypatch.setattr(solve, "MOST_NUMBERS", 0)
+    with pytest.raises(SolverError, match=r"family 6: [\d,]+ numbers in matrices are too many"):
+        as_large(family)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [],  # single precision, corrected
+        [(active_set, "_corrected", unsolved)],
+        [(active_set, "CORRECTIONS", 0), (active_set, "RIDGE", 10.0)],  # eigenvectors
+    ],
+    ids=["single", "double", "eigenvectors"],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_large_families_with_ranges_are_solved_in_any_precision(
+    monkeypatch: pytest.MonkeyPatch, form: str, faults: Sequence[tuple[ModuleType, str, Any]]
+) -> None:
+    family = measured_family(6, 5, kinds=2, held=1, form=form)
+    assert family.parent is not None
+    assert family.held is not None
+    group, free = np.arange(family.n_cells) % 7, batched(family.with_matrices())
+    # Between the solution without ranges, which is left out, and another point with the same sums.
+    between = 0.5 * free + 0.5 * family.held.lower * family.parent / family.parent.sum()
+    sums = np.stack([between[:, group == g].sum(axis=1) for g in range(7)], axis=1)
+    family = replace(family, ranges=(GroupRange(group, sums - 0.5, sums + 0.5),))
+    assert violation(family, free) > 1.0
     expected = batched(family.with_matrices())
     for module, name, fault in faults:
         monkeypatch.setattr(module, name, fault)
@@ -244,38 +273,25 @@ def test_where_all_fail_the_run_stops_with_the_parent_named(monkeypatch: pytest.
             solve_families([family], solver)
 
 
-SHAPE = (4, 3, 9, 2)
-
-
 @settings(max_examples=6)
 @given(seed=st.integers(0, 10**6), held=st.booleans(), ranges=st.booleans(), zeros=st.booleans())
-def test_the_solution_is_that_of_all_cells(seed: int, held: bool, ranges: bool, zeros: bool) -> None:
-    """On the positive cells it is cvxpy's on all possible ones, and meets the conditions of optimality in all."""
-    area = random_area(seed, SHAPE, held=held, ranges=ranges, zeros=zeros)
-    table = area.basis.pattern_table(area.blocks[None])
-    cells, possible = positive_cells(area), np.flatnonzero(area.upper)
-    (own,) = solve_families([area.on(cells, table)], "batched")
-    x = np.zeros(len(area.linear))
-    x[cells] = own.x[0]
-    whole = area.on(possible, table)
-    reference = solve_with_cvxpy(whole, once=True)
-    assert violation(whole, x[None, possible]) < 1e-5
-    assert np.abs(x[possible] - reference.x[0]).max() < 1e-3
-    assert objective(whole, x[None, possible]) <= objective(whole, reference.x) + 1e-6 * np.abs(area.linear).max()
-    if not area.sums:
-        gradient = (whole.times(x[None, possible]) - whole.linear)[0] / np.diagonal(whole.matrices[0])
-        assert np.abs(np.minimum(x[possible], gradient)).max() < 1e-5
+def test_an_area_is_solved_without_matrices_of_all_cells(seed: int, held: bool, ranges: bool, zeros: bool) -> None:
+    """As by cvxpy on all possible cells, and the conditions of optimality are met in all."""
+    area = random_area(seed, (4, 3, 9, 2), held=held, ranges=ranges, zeros=zeros)
+    x, dense = as_large(area).x, area.with_matrices()
+    reference = solve_with_cvxpy(dense)
+    assert violation(area, x) < 1e-5
+    assert np.abs(x - reference.x).max() < 1e-3
+    assert objective(area, x) <= objective(area, reference.x) + 1e-6 * np.abs(area.linear).max()
+    if not ranges:
+        assert off(dense, x) < 1e-5
 
 
-def test_cells_that_the_first_guess_lacks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide, "MOST_MISSING", 10.0)
-    area = random_area(3, SHAPE, held=False, ranges=False, zeros=False)
-    cells = positive_cells(area)
-    guess = np.zeros(len(area.linear))
-    guess[cells[: -len(cells) // 5]] = 1.0
-    monkeypatch.setattr(wide, "_iterates", lambda _: iter([guess]))
-    assert np.array_equal(positive_cells(area), cells)
-    monkeypatch.setattr(wide, "_proved", lambda *_: None)
-    monkeypatch.setattr(wide, "TRY_AT", (2, 4))
-    with pytest.raises(SolverError, match=r"area 3: .* in 4 iterations"):
-        positive_cells(area)
+def test_cells_that_the_solution_without_ranges_lacks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    area = random_area(4, (4, 3, 9, 2), held=True, ranges=True, zeros=False)
+    expected, relaxed = as_large(area).x, solve_by_projection(replace(area, ranges=()))
+    assert relaxed is not None
+    assert violation(area, relaxed.x) > 0.1
+    fewer = np.where(np.arange(area.n_cells) % 5 > 0, relaxed.x, 0.0)
+    monkeypatch.setattr(solve, "solve_by_projection", lambda _: replace(relaxed, x=fewer))
+    assert np.abs(as_large(area).x - expected).max() < 1e-6
