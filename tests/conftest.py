@@ -14,6 +14,8 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 from oracles.how_many import OF_A_VERSION
+from releases.command import forks
+from releases.forked import Births
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
@@ -74,6 +76,23 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SPINEWISE_STATE", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def births() -> Iterator[Births]:
+    """Processes that runs start are born of one that has loaded the program; see `started`."""
+    born = Births(lambda: forks().nursery(), os.environ)
+    born.begin()
+    yield born
+    born.end()
+
+
+@pytest.fixture(scope="module")
+def started(births: Births) -> Iterator[None]:
+    """In this module each process is started by its interpreter, as outside of the tests."""
+    births.end()
+    yield
+    births.begin()
 
 
 @pytest.fixture(scope="session")
