@@ -28,6 +28,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from multiprocessing import util
@@ -60,7 +61,7 @@ class Forks:
     """The process that forks, of whoever has this object; it ends with it."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self.variables = dict(variables)
+        self.variables, self._owner = dict(variables), os.getpid()
         self.folder = tempfile.TemporaryDirectory(prefix="forks-")
         self.place = str(Path(self.folder.name) / "socket")
         command = [sys.executable, "-m", "releases.forked", self.place]
@@ -102,8 +103,13 @@ class Forks:
                 told.append(file.read())
         return subprocess.CompletedProcess(list(words), status, *told)
 
-    def nursery(self) -> socket.socket:
-        """A fork from which processes can be born, until this is closed."""
+    def nursery(self) -> socket.socket | None:
+        """A fork from which processes can be born, until this is closed; None for a fork of whoever has this object.
+
+        What is born would not be its child.
+        """
+        if os.getpid() != self._owner:
+            return None
         asked = self._connected()
         _send(asked, {}, [])
         with asked.makefile() as answers:
@@ -125,45 +131,45 @@ class Births:
             set now, a process is started.
     """
 
-    def __init__(self, nursery: Callable[[], socket.socket], variables: Mapping[str, str]) -> None:
+    def __init__(self, nursery: Callable[[], socket.socket | None], variables: Mapping[str, str]) -> None:
         self._nursery, self._variables = nursery, _read_at_start(variables)
-        self._owner, self._lock, self._open = os.getpid(), threading.Lock(), None
-        self._start: Any = util.spawnv_passfds  # type: ignore[attr-defined]
-
-    _open: socket.socket | None
+        self._owner, self._lock = os.getpid(), threading.Lock()
+        self._open: socket.socket | None = None
+        self._start = util.spawnv_passfds
 
     def begin(self) -> None:
-        """From now on, until `end`."""
-        util.spawnv_passfds = self._born  # type: ignore[attr-defined]
+        """From now on, until `end`; where processes can be adopted."""
+        if sys.platform == "linux":
+            util.spawnv_passfds = self._born
 
     def end(self) -> None:
         """Processes are started again."""
-        util.spawnv_passfds = self._start  # type: ignore[attr-defined]
-        if self._open is not None:
-            self._open.close()
+        util.spawnv_passfds = self._start
 
-    def _born(self, path: bytes, words: Sequence[str], files: Sequence[int]) -> int:
+    def _born(self, path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
         """As `multiprocessing.util.spawnv_passfds`: the number of the process."""
         if (
-            words[-1] != "--multiprocessing-fork"
+            args[-1] != "--multiprocessing-fork"
             or os.getpid() != self._owner
             or _read_at_start(os.environ) != self._variables
         ):
-            return int(self._start(path, words, files))
+            return int(self._start(path, args, passfds))
+        given = [0, 1, 2, *map(int, passfds)]
         request = {
-            "program": words[words.index("-c") + 1],
-            "files": [0, 1, 2, *map(int, files)],
+            "program": args[args.index("-c") + 1],
+            "files": given,
             "variables": dict(os.environ),
             "cwd": str(Path.cwd()),
             "blocked": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))),
             "ignored": [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is signal.SIG_IGN],
         }
         with self._lock:
+            self._open = self._open or self._nursery()
             if self._open is None:
-                self._open = self._nursery()
+                return int(self._start(path, args, passfds))
             _adopting(True)
             try:
-                _send(self._open, request, request["files"])
+                _send(self._open, request, given)
                 with self._open.makefile() as answers:
                     return int(answers.readline())
             finally:
@@ -286,23 +292,36 @@ def _live(request: Mapping[str, Any], files: Sequence[int]) -> Never:
         usual = signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL
         signal.signal(one, signal.SIG_IGN if one in request["ignored"] else usual)
     signal.pthread_sigmask(signal.SIG_SETMASK, request["blocked"])
-    status = 1
     try:
         for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
             if folder and Path(folder, "sitecustomize.py").exists():  # as at the start of each process
                 sys.path.insert(0, folder)
                 import_module("sitecustomize")
-        exec(request["program"], {"__name__": "__main__"})
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        _end_after(lambda: exec(request["program"], {"__name__": "__main__"}))
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-    finally:
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _end_after(program: Callable[[], object]) -> Never:
+    """Run a program and end as it ends, but without freeing all that was loaded, which is a copy of it in a fork."""
+    status = 0
+    try:
+        program()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            sys.stderr.write(f"{ended.code}\n")
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(status)
+            if not stream.closed:
+                stream.flush()
+    except OSError:
+        status = 120  # as Python ends
+    os._exit(status)
 
 
 def _wait(child: int, asked: socket.socket, files: list[int]) -> None:
@@ -334,9 +353,9 @@ def _take_over(request: Mapping[str, Any]) -> None:
     time.tzset()
     # Its streams are those of a start: block by block, as into any file.
     sys.stdin, sys.stdout, sys.stderr = (
-        open(0, encoding="utf-8"),  # noqa: SIM115 - until the process ends
-        open(1, "w", encoding="utf-8"),  # noqa: SIM115
-        open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1),  # noqa: SIM115
+        open(0, encoding="utf-8", closefd=False),  # noqa: SIM115 - until the process ends
+        open(1, "w", encoding="utf-8", closefd=False),  # noqa: SIM115
+        open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False),  # noqa: SIM115
     )
 
 
@@ -345,7 +364,7 @@ def main() -> None:
     module, *words = _served(sys.argv[1])
     sys.argv = [module, *words]
     sys.modules.pop(module, None)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    _end_after(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
 
 
 if __name__ == "__main__":
