@@ -14,6 +14,8 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 from oracles.how_many import OF_A_VERSION
+from releases.command import forks
+from releases.forked import Births
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
@@ -53,8 +55,28 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 PROJECT = Path(__file__).resolve().parent.parent
 
 
+#: Modules whose slow tests take minutes: they begin first, so that none is worked on alone at the end.
+LONG = (
+    "tests/system/test_operations.py", "tests/project/test_docs_run.py", "tests/features/test_taken_away.py",
+    "tests/flows/orchestration/test_worker.py", "tests/features/audit/test_installed.py",
+    "tests/project/test_wheel.py", "tests/system/test_faults.py", "tests/pipeline/privacy/ledger/test_machine.py",
+    "tests/system/test_imports.py", "tests/flows/orchestration/test_deployments.py",
+)  # fmt: skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long modules first."""
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONG)))
+
+
 class _ModulesOrCases(LoadScopeScheduling):
     """A worker takes a whole module, whose releases it makes once; of one of the matrix a case, by names of tests."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        config.option.loadscopereorder = False  # by how many tests a module has, whatever they take
+        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, test = nodeid.partition("::")
@@ -74,6 +96,23 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SPINEWISE_STATE", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def births() -> Iterator[Births]:
+    """Processes that runs start are born of one that has loaded the program; see `started`."""
+    born = Births(lambda: forks().nursery(), os.environ)
+    born.begin()
+    yield born
+    born.end()
+
+
+@pytest.fixture(scope="module")
+def started(births: Births) -> Iterator[None]:
+    """In this module each process is started by its interpreter, as outside of the tests."""
+    births.end()
+    yield
+    births.begin()
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from project.documents import PROJECT, CodeBlock, code_blocks
-from releases.command import environment
+from releases.command import environment, forks
 
 TUTORIAL = PROJECT / "docs" / "tutorial.md"
 #: What a page says that begins in the tutorial's folder.
@@ -46,12 +46,13 @@ PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE
 WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
 
 _SPINEWISE = """#!/bin/sh
+forked="{python} -S -E {tests}/releases/typed.py {place}"
 case "$*" in
 *--measurements*) ;;
 run*) shift; set -- run $RUN_OPTIONS "$@" ;;
 esac
-{python} -m flows.cli "$@" || exit $?
-if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec {python} {tests}/releases/county.py "$2" {county}; fi
+$forked flows.cli "$@" || exit $?
+if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec $forked releases.county "$2" {county}; fi
 """
 _MAKE = """#!/bin/sh
 case "$1" in
@@ -62,9 +63,12 @@ esac
 
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what `make setup` installs; make is a stand-in, and `spinewise example` leaves one county."""
+    """A folder with what `make setup` installs; make is a stand-in, and `spinewise example` leaves one county.
+
+    What `spinewise` does is done in a fork of a process that has loaded the program.
+    """
     folder = tmp_path_factory.mktemp("commands")
-    words = {"python": sys.executable, "tests": PROJECT / "tests", "county": COUNTY}
+    words = {"python": sys.executable, "tests": PROJECT / "tests", "county": COUNTY, "place": forks().place}
     for name, text in {"spinewise": _SPINEWISE, "make": _MAKE}.items():
         (folder / name).write_text(text.format(**words) if name == "spinewise" else text)
         (folder / name).chmod(0o755)

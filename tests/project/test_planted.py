@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from releases.command import forks
 from releases.mutant import Mutant
 from releases.tested_mutants import TESTED, TESTED_SLOWLY
 
@@ -35,6 +36,7 @@ def test_the_test_of_a_fault_fails_with_it(mutant: Mutant, tmp_path: Path) -> No
     folder, name, *_ = mutant.test.split("/")
     if folder == "features" and not is_installed(name):
         pytest.skip("without the feature")
+    forks()  # for its commands, too
     child = os.fork()  # which has all that is imported, and ends with the fault
     if child == 0:
         ends = int(pytest.ExitCode.INTERNAL_ERROR)

@@ -34,13 +34,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")]), **more}
 
 
-def forks() -> Forks:
-    """What this process has of the program, loaded once."""
-    return _forks_of(os.getpid())
-
-
 @cache
-def _forks_of(owner: int) -> Forks:  # noqa: ARG001 - a process of its own for each that runs tests
+def forks() -> Forks:
+    """The program, loaded once for this process and for those that it forks."""
     return Forks(environment())
 
 

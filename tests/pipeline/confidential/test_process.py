@@ -52,7 +52,10 @@ except OSError:
 print(before, prctl(3, 0, 0, 0, 0), *resource.getrlimit(resource.RLIMIT_CORE))
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is searched through /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is searched through /proc"),
+    pytest.mark.usefixtures("started"),
+]
 
 #: Stands in every row of the records, in a column that nothing uses, so that whoever reads the file has seen it.
 MARK = "nobody-else-writes-this-7f3a"
