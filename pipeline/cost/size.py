@@ -49,8 +49,8 @@ POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 POSITIVE_ANSWERS, FEWER = 0.15, -0.5
 #: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
-#: Positive cells of an area, as a share of the possible ones, where the detail of very many is measured beside few sums,
-#: which it is not where few have persons.
+#: Positive cells of an area, as a share of the possible ones, where the detail of very many is measured beside few
+#: sums, which it is not where few have persons.
 FILLED_SHARE = 0.25
 #: Possible cells up to which all are assumed to be in the problem of the area at the top.
 ALL_AT_TOP = 4096
