@@ -100,7 +100,7 @@ def content_findings(release: Release) -> Iterator[Found]:
     yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
-    yield holds("headers", "measurements, choices, invariants, spine", _header_problems(release))
+    yield holds("headers", "measurements, invariants, spine", _header_problems(release))
     yield holds("solver notes", "manifest.json", _note_problems(release))
     software = release.manifest["software"]
     yield holds("software", "manifest.json", software_problems(software), well=other_versions(software))

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -166,16 +167,24 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
                 yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
 
 
+#: Files, and numbers in them, that follow from others in a way that is not gone here.
+_UNJUDGED: Final = (
+    "intervals", "estimates/", "draws/", "report.html", "report/", "datapackage.json", "changes.json",
+)  # fmt: skip
+
+
 def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
-    """Fields of the manifest that this program does not compute again, by what is done with them.
+    """Files, and fields of the manifest, that this program does not compute again, by what is done with them.
 
     Args:
         root: the release's or the answer's directory.
         key, ledger: whether it was given them.
     """
     answer = is_answer(root)
-    unknown = NOT_HERE if answer else sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN)
-    alone = list(FORM_ALONE if answer else ("software",))
+    unknown = [*NOT_HERE]
+    if not answer:
+        unknown = [*sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN), *_UNJUDGED]
+    alone = [*FORM_ALONE, "question (its words)"] if answer else ["software", "privacy, accounts (words but numbers)"]
     if not key:
         alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY
     if not ledger:

@@ -15,6 +15,7 @@ import pytest
 from releases.mutant import Edit, resealed
 
 from auditor.check.release import check_release
+from auditor.ledger import read_ledger
 from auditor.program import audit_with, secret_of
 from auditor.reading.findings import FormError
 from matrix.case import KEY, Case
@@ -58,6 +59,12 @@ def _less_noise(name: str) -> Edit:
     return edit
 
 
+def _without_choice(root: Path) -> None:
+    """Cliques that records chose are said to be declared."""
+    (root / "restricted" / "choice.npz").unlink()
+    resealed(root, lambda m: [m["spec"]["marginals"].pop(key, None) for key in ("choose", "chosen", "budget")])
+
+
 def _fewer_reports(root: Path) -> None:
     path = root / "public" / "reports.json"
     content = json.loads(path.read_bytes())
@@ -78,6 +85,7 @@ LIES: Final[tuple[tuple[str, Edit, str, str], ...]] = (
     ("town", lambda root: (root / "restricted" / "choice.npz").touch(), RECORDS, "choice.npz is of one"),
     ("bypass", _stated(lambda m: m["accounts"][0]["attributes"][0].update(budget="7/4")), RECORDS, "the budget 7/4"),
     ("chosen", _less_noise("selected/detail/block.parquet"), RECORDS, "what detail selected: its header"),
+    ("cliques", _without_choice, RECORDS, "one was charged for this release, and the spec has none"),
     ("homes", _stated(lambda m: m["spec"]["join"][0].update(most=4)), RECORDS, "break the join 'homes size'"),
     ("independent", _stated(lambda m: m["spec"]["series"].update(predecessor="0" * 64)), RECORDS, "one after it in"),
     ("survey", _fewer_reports, PUBLIC, "reports were used"),
@@ -92,7 +100,9 @@ def _judged(root: Path, judge: str, key: Path) -> Iterator[str]:
         yield from check_release(root)
         return
     try:
-        yield from (one.detail for one in audit_with(root, *secret_of(root, key if key.is_file() else None), None))
+        ledger = key.with_name("ledger.sqlite")
+        read = read_ledger(str(ledger)) if ledger.is_file() else None
+        yield from (one.detail for one in audit_with(root, *secret_of(root, key if key.is_file() else None), read))
     except FormError as error:
         yield str(error)
 
