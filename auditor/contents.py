@@ -159,9 +159,9 @@ def _header_problems(release: Release) -> list[str]:
     problems = []
     if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
-    for what, *numbers in _numbered(release):
+    for what, path, required, exact, kinds in _numbered(release):
         try:
-            problems += [f"{what}: {problem}" for problem in header_problems(*numbers)]
+            problems += [f"{what}: {problem}" for problem in header_problems(path, required, exact, kinds)]
         except FormError as error:
             problems.append(str(error))
     return problems
@@ -169,6 +169,7 @@ def _header_problems(release: Release) -> list[str]:
 
 def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str, float], IntArray | None]]:
     """Each file that states its noise, with what `header_problems` compares it with."""
+    required: dict[str, Any]
     for due in release.due:
         row, part = due.of.series.row, float(due.of.series.counts)
         required = {
