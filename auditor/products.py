@@ -36,7 +36,7 @@ def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
     public, central = places.public, (stated.get("collect") or {}).get("central")
     yield from (public / name for name in _OF_ALL)
     yield from (places.of("", "names", level) for level in spec.names)
-    yield from (public / "polygons" / f"{file_name('level', one)}.geojson" for one in stated["report"]["polygons"])
+    yield from (public / "polygons" / f"{file_name('level', one)}.geojson" for one, _ in stated["report"]["polygons"])
     yield from (places.of("", "shares", share) for share in spec.shares)
     tables = [
         places.of(of.name, "tables", one, level) for of in spec.universes for one, _, on in of.tables for level in on
