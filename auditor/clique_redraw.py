@@ -48,6 +48,8 @@ def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
     """Whether budgets add up to the declared one, the cliques are such a choice, and the key chooses them."""
     choice = release.form.universes[0].cliques
     if choice is None:
+        if (release.restricted / "choice.npz").exists():
+            yield holds("statements", "choice of cliques", ["restricted/choice.npz is of one that the spec lacks"])
         return
     yield holds("statements", "choice of cliques", budget_problems(release, choice))
     if secret is None:

@@ -11,16 +11,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from auditor.draws import Due, draw_problems, listed
-from auditor.files import header_and_variances, header_of, hidden_bytes
+from auditor.draws import draw_problems, listed
+from auditor.files import header_of, header_problems, hidden_bytes
 from auditor.mechanisms import law_of
+from auditor.products import strange_files
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.values import Stated, zeros
+from auditor.reading.spec import public_spec
+from auditor.reading.values import IntArray, Stated
 from auditor.release import Release
 
 _PACKAGES: Final = {
@@ -141,10 +144,8 @@ def _listing_problems(release: Release) -> list[str]:
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
-    for universe in release.form.universes:
-        for kind in ("measurements", "positive", "invariants", "selected"):
-            found = {path for path in (release.places.folder(universe.name) / kind).rglob("*") if not path.is_dir()}
-            problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
+    strange = strange_files(release.root, release.manifest["spec"], public_spec(release.manifest["spec"]))
+    problems += [f"{path.relative_to(release.public)} is not of the spec" for path in strange]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 
 
@@ -159,48 +160,40 @@ def _header_problems(release: Release) -> list[str]:
     problems = []
     if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
-    for due in release.due:
+    for what, path, required, exact, kinds in _numbered(release):
         try:
-            problems += [f"{due.name}: {problem}" for problem in _due_problems(due)]
+            problems += [f"{what}: {problem}" for problem in header_problems(path, required, exact, kinds)]
         except FormError as error:
             problems.append(str(error))
-        except (TypeError, ValueError, AttributeError, OverflowError):
-            problems.append(f"{due.name}: its header cannot be understood")
-    for _, level, query, path in release.invariants:
-        required = {
-            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
-            "mechanism": "exact", "scale": "0", "variance": 0.0,
-        }  # fmt: skip
-        if path.is_file() and header_of(path) != required:
-            problems.append(f"invariant {query.name} at {level.name}: its header is not what the spec gives")
     return problems
 
 
-def _due_problems(due: Due) -> Iterator[str]:
-    """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
-    header, variances = header_and_variances(due.path)
-    mechanism, row, part = due.mechanism, due.of.series.row, float(due.of.series.counts)
-    exact = {str(scale): part * law_of(mechanism).variance(float(scale)) for scale in due.scales}
-    stated = header.pop("variance", None)
-    own = [[header.get("scale"), stated], *header.pop("others", ())]
-    required = {
-        "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
-        "size": due.answers.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
-        **({"row": list(row)} if row else {}),
-    }  # fmt: skip
-    if wrong := sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k)):
-        yield f"its header states {', '.join(wrong)} as the spec does not"
-    if {scale for scale, _ in own} != exact.keys():
-        yield f"states the scales {[scale for scale, _ in own]}"
-    for scale, variance in own:
-        if not np.isclose(float(variance), exact.get(scale, np.nan), rtol=1e-10, atol=0):
-            yield f"its header states the variance {variance} for the scale {scale}"
-    kinds = zeros(len(variances)) if due.where_positive else due.kind[due.kind >= 0]
-    right = np.array(list(exact.values()))
-    if len(kinds) != len(variances) or not np.allclose(variances, right[kinds], rtol=1e-10, atol=0):
-        yield "its geounits do not have the variance of its noise"
-    elif len(exact) == 1 and set(variances.tolist()) - {stated}:
-        yield "its rows and its header have different variances"
+def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str, float], IntArray | None]]:
+    """Each file that states its noise, with what `header_problems` compares it with."""
+    required: dict[str, Any]
+    for due in release.due:
+        row, part = due.of.series.row, float(due.of.series.counts)
+        required = {
+            "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
+            "size": due.answers.size, "mechanism": due.mechanism,
+        }  # fmt: skip
+        if row:
+            required |= {"mechanism": "mixed", "row": [*row]}
+        exact = {str(scale): part * law_of(due.mechanism).variance(float(scale)) for scale in due.scales}
+        yield due.name, due.path, required, exact, None if due.where_positive else due.kind[due.kind >= 0]
+    for universe, choice in ((one, choice) for one in release.form.universes for choice in one.choices):
+        required = {
+            "kind": "selected", "name": choice.name, "level": choice.level, "mechanism": universe.mechanism,
+            "versions": [query.name for query in choice.versions], "sizes": [query.size for query in choice.versions],
+            "thresholds": [*choice.thresholds], "epsilon": str(choice.epsilon),
+        }  # fmt: skip
+        path = release.places.of(universe.name, "selected", choice.name, choice.level)
+        exact = {str(choice.scale): law_of(universe.mechanism).variance(float(choice.scale))}
+        yield f"what {choice.name} selected", path, required, exact, None
+    for _, level, query, path in release.invariants:
+        required = {"kind": "measurement", "level": level.name, "query": query.name, "size": query.size}
+        if path.is_file():
+            yield f"invariant {query.name} at {level.name}", path, {**required, "mechanism": "exact"}, {"0": 0.0}, None
 
 
 def _note_problems(release: Release) -> Iterator[str]:

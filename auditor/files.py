@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
-from auditor.reading.values import FloatArray, IntArray
+from auditor.reading.values import FloatArray, IntArray, Stated, zeros
 
 _HEADER = b"spinewise"
 
@@ -38,6 +39,39 @@ def header_and_variances(path: Path) -> tuple[dict[str, Any], FloatArray]:
     table, header = _table(path)
     with understood(f"{path}: its variances"):
         return header, table.column("variance").to_numpy().astype(np.float64)
+
+
+def header_problems(
+    path: Path, required: Stated, exact: Mapping[str, float], kinds: IntArray | None = None
+) -> Iterator[str]:
+    """What is wrong with the header and the variances of published numbers.
+
+    Args:
+        path: of their file.
+        required: of the header, but for scales and variances.
+        exact: scale -> variance, first that of the level.
+        kinds: `(n_rows,)` which of these each row has; None where all have the first.
+
+    Raises:
+        FormError: the file cannot be read, or its header not understood.
+    """
+    header, variances = header_and_variances(path)
+    with understood(f"{path}: its header"):
+        stated = header.pop("variance", None)
+        own = [[header.get("scale"), stated], *header.pop("others", ())]
+        required = {**required, "scale": next(iter(exact))}
+        if wrong := sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k)):
+            yield f"its header states {', '.join(wrong)} as the spec does not"
+        if {scale for scale, _ in own} != exact.keys():
+            yield f"states the scales {[scale for scale, _ in own]}"
+        for scale, variance in own:
+            if not np.isclose(float(variance), exact.get(scale, np.nan), rtol=1e-10, atol=0):
+                yield f"its header states the variance {variance} for the scale {scale}"
+        kinds, right = zeros(len(variances)) if kinds is None else kinds, np.array(list(exact.values()))
+        if len(kinds) != len(variances) or not np.allclose(variances, right[kinds], rtol=1e-10, atol=0):
+            yield "its geounits do not have the variance of its noise"
+        elif len(exact) == 1 and set(variances.tolist()) - {stated}:
+            yield "its rows and its header have different variances"
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[IntArray], dict[str, Any]]:

@@ -40,6 +40,7 @@ class Universe(PublicUniverse):
     """What is measured of one kind of records.
 
     Attributes:
+        dataset: in a ledger, "" where none is charged.
         budget: rho or epsilon; `rest` is what private choices leave of it.
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
@@ -50,6 +51,7 @@ class Universe(PublicUniverse):
         cliques: the private choice of what is measured, which the budget has the cost of, too.
     """
 
+    dataset: str
     zcdp: bool
     budget: Fraction
     delta: Fraction
@@ -112,6 +114,11 @@ class Universe(PublicUniverse):
         return budget * (1 - exact_sum(choice.share for choice in self.choices))
 
     @property
+    def framework(self) -> str:
+        """As it is stated."""
+        return "zcdp" if self.zcdp else "pure"
+
+    @property
     def mechanism(self) -> str:
         """The mechanism of the noise."""
         return NOISE[self.zcdp]
@@ -126,10 +133,9 @@ class Universe(PublicUniverse):
             [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part in queries)]
             for level, share, queries in self.levels
         ]
-        framework = "zcdp" if self.zcdp else "pure"
         attributes = [[name, *values] for name, values in self.cells.attributes]
         content: list[Any] = [
-            "universe", 1, self.name, framework, str(self.budget), self.neighbours, attributes, levels,
+            "universe", 1, self.name, self.framework, str(self.budget), self.neighbours, attributes, levels,
         ]  # fmt: skip
         if self.bypass:
             content.append("bypass")
@@ -234,6 +240,7 @@ def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, byp
         clipped=_clipped(sections),
         chosen=_chosen(sections),
         together=together,
+        dataset=privacy.get("dataset") or "",
         zcdp=zcdp,
         budget=budget,
         delta=exact(privacy["delta"]) if zcdp else Fraction(0),

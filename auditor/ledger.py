@@ -206,10 +206,20 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
         return
     yield from kept_findings(read, note)
     yield holds("ledger", "receipt known", unknown_receipts(release.manifest.get("receipts", ()), read))
+    choice = release.form.universes[0].cliques
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
-        if (choice := release.form.universes[0].cliques) is not None:
+        if choice is not None:
             yield holds("ledger", "choice of cliques", _clique_problems(release, secret, choice, read))
+    if named and choice is None and any(_chose_cliques(event, release) for event in read[1]):
+        yield holds("ledger", "choice of cliques", ["one was charged for this release, and the spec has none"])
+
+
+def _chose_cliques(event: Stated, release: Release) -> bool:
+    """Whether an event charges a choice of cliques for a release of this name."""
+    chose = event["kind"] == "charge" and event["mechanism"] == "exponential" and event["query"].startswith("pair ")
+    own = release.manifest["spec"]["name"], release.form.universes[0].dataset
+    return bool(chose) and (event["release"], event["dataset"]) == own
 
 
 def kept_findings(read: Read, note: Stated | None) -> Iterator[Found]:
@@ -274,7 +284,12 @@ def forgotten(ledger: str, events: Sequence[Stated], note: Stated) -> list[str]:
 
 
 def charged(
-    own: Sequence[Stated], due: Iterable[tuple[Any, ...]], paths: Iterable[Path], *, counted: bool = False
+    own: Sequence[Stated],
+    due: Iterable[tuple[Any, ...]],
+    paths: Iterable[Path],
+    terms: tuple[str, str],
+    *,
+    counted: bool = False,
 ) -> tuple[list[Stated], list[str]]:
     """The charges of a run among its events, and what is wrong with them: others than are due, none kept, or too late.
 
@@ -285,6 +300,7 @@ def charged(
         due: level, query, mechanism, scale and `moved_by` of each charge, and how many numbers it is for, if these are
             `counted`.
         paths: of what was drawn.
+        terms: the dataset, and who neighbours are.
     """
     charges = [event for event in own if event["kind"] == "charge"]
     found = Counter(
@@ -301,6 +317,8 @@ def charged(
     right = Counter(due)
     problems = [f"{query} at {level} was not charged" for level, query, *_ in right - found]
     problems += [f"{query} at {level} was charged and not drawn so" for level, query, *_ in found - right]
+    for stated in sorted({(event["dataset"], event["neighbours"]) for event in charges} - {terms}):
+        problems.append(f"{stated[0]!r} with neighbours {stated[1]!r} was charged; {terms[0]!r}, {terms[1]!r} is due")
     if charges and not any(event["kind"] == "commit" for event in own):
         problems.append("the charge was never committed, and yet noise was drawn")
     times = [path.stat().st_mtime for path in paths if path.is_file()]
@@ -326,7 +344,8 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
             for one in (measured_of(universe) if not series.number else ())
         ]  # fmt: skip
         paths = (one.path for one in release.due if one.of is universe)
-        wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
+        terms = universe.dataset, universe.neighbours
+        wrong = [*_place_problems(universe, own), *charged(own, due, paths, terms)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems
 
@@ -343,7 +362,8 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
         due.append((one.level, one.query, one.mechanism, one.scales[0], moved))
     ledger, events = read
     own = of_run(events, secret, (records, release.spine_fingerprint, choice.fingerprint()))
-    charges, problems = charged(own, due, (one.path for one in release.due))
+    main = release.form.universes[0]
+    charges, problems = charged(own, due, (one.path for one in release.due), (main.dataset, main.neighbours))
     if charges and choice.stated.get("ledger") != ledger:
         problems.append("the release states another ledger")
     last = max((event["number"] for event in charges), default=0)

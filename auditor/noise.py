@@ -121,8 +121,14 @@ def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator
         wide += tried if all(is_wide(draw.mechanism, scale) for scale in draw.scales) else 0
         if wrong:
             problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
+    whole = sum(one.values.size for one in every)
     within = f", {wide:,} of them to within one" if wide else ""
-    yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same{within}")
+    yield holds(
+        "noise redrawn",
+        "measurements",
+        problems,
+        well=f"{count:,} of {whole:,} numbers drawn again, each the same{within}",
+    )
     for found in release.selected:
         choice, codes = found.choice, release.level(found.choice.level).texts
         context = release.context(secret, found.universe)

@@ -6,36 +6,34 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
+from auditor.check.published import PublicRelease
+from auditor.check.relations import check_relations
 from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
 from auditor.contents import KNOWN, content_findings
-from auditor.files import read_measured
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import choice_findings, exceedances, noises, redrawn
-from auditor.reading.counts import impossible_sums
-from auditor.reading.files import Places, sha256
+from auditor.reading.files import Files, Places, sha256
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.spec import read_json
+from auditor.reading.spec import public_spec, read_json
 from auditor.release import Release
 from auditor.statements import statement_findings
 
 
-def amount_findings(release: Release) -> Iterator[Found]:
-    """Of each companion of an amount, by the true counts and sums of the leaves; no number of them is told."""
-    own, leaves = release.form.universes[0], release.spine[-1]
-    for universe in release.form.universes:
-        if universe.amount is not None:
-            truths = release.truth(own, leaves), release.truth(universe, leaves)
-            cells = own.cells.cells_of(universe.cells)
-            *_, found, least, most = impossible_sums(*truths, cells, universe.amount)
-            wrong = int(((found < least) | (found > most)).sum())
-            told = f"{wrong} cells of {leaves.name} have a sum outside of the clip: records count more than it"
-            yield holds("truth", f"{universe.name}: clip", [told] if wrong else [])
+def relation_findings(release: Release) -> Iterator[Found]:
+    """Whether the true counts keep what limits the released ones; no number of them is told."""
+    truth = {
+        one.name: {level.name: release.truth(one, level) for level in release.spine} for one in release.form.universes
+    }
+    files, spec = Files(release.public), public_spec(release.manifest["spec"])
+    check_relations(PublicRelease(files, release.places, release.manifest, spec, release.spine, truth))
+    yield holds("truth", "invariants, bounds, joins and clips", files.findings.told)
 
 
 _MADE_ELSEWHERE = "estimated from measurements that were made elsewhere"
@@ -74,7 +72,9 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     yield from content_findings(release)
     yield from statement_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
-    yield from amount_findings(release)
+    yield from relation_findings(release)
+    if release.form.universes[0].series.number:
+        yield holds("series", "the release before", _before_problems(release))
     if secret is not None:
         yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))
     yield holds("nothing restricted", "public/", _secret_problems(release, secret, insecure=insecure))
@@ -108,17 +108,21 @@ def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
 
 
 def _truth_problems(release: Release) -> Iterator[str]:
-    """Whether true counts add up the spine, and the invariants are true."""
+    """Whether true counts add up the spine."""
     for universe in release.form.universes:
         sums = release.truth(universe, release.spine[-1])
         for above, below in zip(release.spine[-2::-1], release.spine[:0:-1], strict=True):
             sums, own = sums.raised(below), release.truth(universe, above)
             if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
                 yield f"{universe.title}: {above.name} is not the sum of the leaves"
-    for universe, level, query, path in release.invariants:
-        exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
-        if path.is_file() and not np.array_equal(read_measured(path)[1], exact):
-            yield f"the invariant {query.name} at {level.name} is not the truth"
+
+
+def _before_problems(release: Release) -> Iterator[str]:
+    """Whether the release beside it is the one that it says it follows."""
+    try:
+        _ = release.before
+    except FormError as error:
+        yield str(error)
 
 
 def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[str]:
@@ -163,16 +167,24 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
                 yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
 
 
+#: Files, and numbers in them, that follow from others in a way that is not gone here.
+_UNJUDGED: Final = (
+    "intervals", "estimates/", "draws/", "report.html", "report/", "datapackage.json", "changes.json",
+)  # fmt: skip
+
+
 def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
-    """Fields of the manifest that this program does not compute again, by what is done with them.
+    """Files, and fields of the manifest, that this program does not compute again, by what is done with them.
 
     Args:
         root: the release's or the answer's directory.
         key, ledger: whether it was given them.
     """
     answer = is_answer(root)
-    unknown = NOT_HERE if answer else sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN)
-    alone = list(FORM_ALONE if answer else ("software",))
+    unknown = [*NOT_HERE]
+    if not answer:
+        unknown = [*sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN), *_UNJUDGED]
+    alone = [*FORM_ALONE, "question (its words)"] if answer else ["software", "privacy, accounts (words but numbers)"]
     if not key:
         alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY
     if not ledger:

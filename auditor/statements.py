@@ -31,6 +31,11 @@ _LEAST_STEP: Final = Decimal("0.0001")
 #: By what part a bound from rho may be above that recomputed, and one from losses, which are made discrete otherwise.
 _LOOSER: Final = Fraction(2, 100_000)
 _COARSER: Final = 0.02
+#: By which epsilon follows.
+_CONVERSIONS: Final = {
+    "zcdp": "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up",
+    "pure": "none: the budget is epsilon",
+}
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
 
 
@@ -76,6 +81,10 @@ def noise_problems(universe: Universe, stated: Stated) -> list[str]:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
+    if (stated["framework"], stated["conversion"]) != (universe.framework, _CONVERSIONS[universe.framework]):
+        problems.append(f"states {stated['framework']}, {stated['conversion']!r:.160}; it is {universe.framework}")
+    if not _near_above(decimal_of(stated["delta"]), universe.delta):
+        problems.append(f"is for delta = {stated['delta']}, the spec has {universe.delta}")
     one_record = universe.record_budget / times_of(universe)
     required = {(one.level, one.query): (one.mechanism, one.scales[0], spent / one_record) for one, spent in costs}
     for entry in stated["noise"]:
@@ -144,8 +153,9 @@ def account_problems(universe: Universe, account: Stated) -> list[str]:
     """What is wrong with a universe's entry in `accounts`."""
     problems = []
     drawn = list(draws_of(universe))
-    if Fraction(account["delta"]) != universe.delta:
-        problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
+    terms = universe.framework, universe.neighbours, str(universe.delta)
+    if (found := (account["framework"], account["neighbours"], account["delta"])) != terms:
+        problems.append(f"is for {', '.join(map(str, found))}; the spec has {', '.join(terms)}")
     levels = [level for level, _, _ in universe.levels]
     due: dict[tuple[str, str], list[Use]] = {("record", ""): [one.seen(universe.moved) for one in drawn]}
     stated: set[tuple[str, str]] = set()
@@ -214,13 +224,29 @@ def _statement_problems(universe: Universe, statement: Stated, uses: list[Use]) 
         if (together == 1 and not alone) or (together == 2 and alone and statement["about"] != "attribute"):
             return [f"is about {together} records; one can{'' if alone else 'not'} change alone by the invariants"]
     uses = [(name, scale, moved * together) for name, scale, moved in uses]
-    budget = exact_sum(cost_of(use, zcdp=universe.zcdp) for use in uses) * times_of(universe)
-    if universe.bypass and statement["about"] != "record":
-        # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
-        budget = max(budget, Fraction(statement["budget"]))
-        return figure_problems(universe, statement, budget, None)
+    budget = exact_sum(cost_of(use, zcdp=universe.zcdp) for use in uses)
+    if universe.bypass and statement["about"] == "attribute":
+        budget += together * 2 * universe.rest / universe.moved * _bypassed(universe, statement["of"])
+    budget *= times_of(universe)
     by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp or bool(universe.series.periods)
     return figure_problems(universe, statement, budget, None if by_rho else uses)
+
+
+def _bypassed(universe: Universe, attribute: str) -> Fraction:
+    """By how much more of the budget the worst path spends on queries that show an attribute, if levels are bypassed.
+
+    A geounit that stands for some levels, one after the other, spends the shares of all of them on its own queries.
+    """
+    levels = [
+        (share, exact_sum(part for query, part in queries if attribute in universe.kept(query)))
+        for _, share, queries in universe.levels
+        if share
+    ]
+    worst = [Fraction(0)]  # of the levels from each one on
+    for first in reversed(range(len(levels))):
+        shares, shown = [share for share, _ in levels[first:]], levels[first][1]
+        worst = [max(exact_sum(shares[:n]) * shown + worst[n - 1] for n in range(1, len(shares) + 1)), *worst]
+    return worst[0] - exact_sum(share * shown for share, shown in levels)
 
 
 def figure_problems(

@@ -70,7 +70,7 @@ def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
         wrong, tried = noise.wrong(stream, _REDRAWN)
         problems = [f"{wrong} of {tried} numbers are not what the key, these records and the question give"]
         how = " to within one" if is_wide(noise.draw.mechanism, noise.draw.scales[0]) else ""
-        well = f"{tried:,} numbers drawn again, each the same{how}"
+        well = f"{tried:,} of {noise.values.size:,} numbers drawn again, each the same{how}"
         yield holds("noise redrawn", noise.name, problems if wrong else [], well=well)
 
 

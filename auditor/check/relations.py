@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.published import PublicRelease
-from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query, joined_groups
 from auditor.reading.counts import Counts, LevelFile, impossible_sums, lists_of, place, read_counts
 from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
@@ -56,6 +56,31 @@ def check_within(
         return f"{place(at)}: found {found[at]:,}, allowed {allowed}{by(at)}, {beyond} ({why})"
 
     check.add(np.asarray((found < least) | ((found > most) & ~free), dtype=np.bool_), sentence)
+
+
+def check_relations(published: PublicRelease) -> None:
+    """Report where the counts, so far as they can be read, break what limits them: all of it, of every universe."""
+    spec, places, noting = published.spec, published.places, published.files.findings.noting_errors
+    persons = published.universe("")
+    for universe in spec.universes:
+        name = universe.name
+        relations = [
+            (Relation(f"the invariant {own.name!r}", at, own), places.answers(name, "invariants", at, own.name))
+            for at, own in universe.invariants
+        ]
+        for number, bound in enumerate(universe.bounds, 1):
+            relations.append((bound, places.of(name, "constraints", f"bound-{number}")))
+        for relation, path in relations:
+            with noting():
+                check_relation(published, universe, relation, path)
+        with noting():
+            for join in (one for one in spec.joins if one["companion"] == name):
+                check_join(published, universe, joined_groups(join, persons.cells, universe.cells))
+        if universe.amount is not None:
+            with noting():
+                cells = persons.cells.cells_of(universe.cells)
+                for level in published.levels:
+                    check_clip(published, universe, level, cells)
 
 
 def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:

@@ -17,15 +17,17 @@ from auditor.check.households import Housed, RecordFile, check_household_table, 
 from auditor.check.marginals import DRAWN, check_marginals
 from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
-from auditor.check.relations import check_clip, check_join, check_relation
+from auditor.check.relations import check_relations
+from auditor.check.reports import check_reports
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
+from auditor.products import strange_files
 from auditor.reading.cells import JoinedGroup, Query, joined_groups
 from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
-from auditor.reading.spec import PublicUniverse, Relation, public_spec, read_json
+from auditor.reading.spec import PublicUniverse, public_spec, read_json
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
 
@@ -72,6 +74,7 @@ def examine(root: Path) -> Findings:
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
+        check_relations(published)
         with findings.noting_errors():
             check_marginals(published)
         for companion in spec.joined:
@@ -81,6 +84,8 @@ def examine(root: Path) -> Findings:
             if universe.amount is not None:
                 with findings.noting_errors():
                     _check_amount(published, universe)
+        with findings.noting_errors():
+            check_reports(published)
         _check_households(published)
         _check_shares(published)
         with findings.noting_errors():
@@ -88,7 +93,8 @@ def examine(root: Path) -> Findings:
             for sentence in draw_problems(manifest, levels, published.places):
                 drawn.fail(sentence)
         check_update(published)
-        _check_unknown(published)
+        with understood("public/manifest.json: its spec"):
+            _check_unknown(published)
         with understood("public/manifest.json: its files"):
             findings.changed += files.changed(dict(manifest["files"]))
     return findings
@@ -141,16 +147,6 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
         for level in published.levels:
             if level.name in names:
                 _check_table(published, universe, table, answers, level)
-    places = published.places
-    relations = [
-        (Relation(f"the invariant {own.name!r}", at, own), places.answers(universe.name, "invariants", at, own.name))
-        for at, own in universe.invariants
-    ]
-    for number, bound in enumerate(universe.bounds):
-        relations.append((bound, places.of(universe.name, "constraints", f"bound-{number + 1}")))
-    for relation, path in relations:
-        with files.findings.noting_errors():
-            check_relation(published, universe, relation, path)
     for name, answers in universe.positive:
         with files.findings.noting_errors():
             _check_positive(published, universe, name, answers)
@@ -208,14 +204,13 @@ def _check_positive(published: PublicRelease, universe: PublicUniverse, name: st
 
 
 def _check_joins(published: PublicRelease, companion: str) -> None:
-    """Compare persons with households in every geounit of every level; and the average sizes of households."""
+    """Compare the average sizes of households with the tables, where their members are all persons."""
     if companion not in published.counts:
         raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
     persons, households = (published.universe(name) for name in ("", companion))
     joins = [join for join in published.spec.joins if join["companion"] == companion]
-    groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
-    check_join(published, households, [group for some in groups for group in some])
     if not any(join["others"] for join in joins):
+        groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
         _check_sizes(published, persons, households, groups)
 
 
@@ -248,12 +243,11 @@ def _columns(
 
 
 def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
-    """Compare the sums of an amount with the released counts, and the files of sums and means with the tables."""
+    """Compare the files of sums and means of an amount with the tables."""
     amount, files, main = universe.amount, published.files, published.universe("")
     assert amount is not None
     cells = main.cells.cells_of(universe.cells)
     for level in published.levels:
-        check_clip(published, universe, level, cells)
         for table, answers, names in universe.tables:
             if level.name not in names:
                 continue
@@ -317,10 +311,14 @@ def _check_shares(published: PublicRelease) -> None:
 
 
 def _check_unknown(published: PublicRelease) -> None:
-    """Report published counts that the spec does not give: no constraint of theirs is known."""
+    """Report published files that the spec does not give: no constraint of theirs is known."""
     run, files = published.places, published.files
     free = [run.folder(universe.name) / kind for universe in published.spec.universes for kind in _UNCHECKED]
     check = files.findings.check("public", "files that the spec does not give")
-    for path in sorted(run.public.rglob("*.parquet")):
-        if path not in files.seen and not any(folder in path.parents for folder in free):
-            check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")
+    unread = {
+        path
+        for path in run.public.rglob("*.parquet")
+        if path not in files.seen and not any(folder in path.parents for folder in free)
+    }
+    for path in sorted(unread.union(strange_files(run.root, published.manifest["spec"], published.spec))):
+        check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from auditor.accounting import cost_of
 from auditor.check.published import PublicRelease
-from auditor.files import read_measured
+from auditor.files import header_problems, read_measured
+from auditor.mechanisms import law_of
 from auditor.reading.files import Files, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
 from auditor.reading.spec import MOVED, read_json
@@ -29,6 +32,8 @@ _TEXTS: Final = frozenset(
         *("contact", "licence", "citation", "software_url", "notes", "definitions"),
     }
 )
+#: Of a question, a condition that lists what is counted; there are others.
+_CONDITION: Final = re.compile(r"(?:^| and )(\w+) (?:=|in) (.+?)(?= and | having |$)")
 #: Files that show such texts, or say what a version replaces; and folders of them.
 _DESCRIBING: Final = ("report.html", "datapackage.json", "changes.json")
 _FOLDERS: Final = ("report/", "replaced/")
@@ -151,6 +156,11 @@ def _check_answer(published: PublicRelease, folder: Path, answer: Stated, stated
     path = published.places.answers("", "measurements", level.name, name)
     published.files.seen.add(path)
     codes, numbers = read_measured(path)
+    mechanism, scale = str(answer["mechanism"]), exact(answer["scale"])
+    size = math.prod(map(len, terms.values()))
+    required = {"kind": "measurement", "level": level.name, "query": name, "size": size, "mechanism": mechanism}
+    for problem in header_problems(path, required, {str(scale): law_of(mechanism).variance(float(scale))}):
+        check.fail(f"{published.files.name(path)}: {problem}")
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
     if wanted is None:
         check.fail(f"public/answers/{name}: the spec tells other terms apart")
@@ -188,22 +198,34 @@ def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> 
     if stated["question"] != answer["question"]:
         check.fail(f"public/answers/{name}: the spec states another question")
     attributes, recodes = dict(schema["attributes"]), dict(schema["recodes"])
+    groups_of = {term: (term, {value: [value] for value in values}) for term, values in attributes.items()}
+    groups_of |= {term: (section["attribute"], dict(section["groups"])) for term, section in recodes.items()}
     whole = " where " not in answer["question"]
     if answer["where"] and whole:
         check.fail(f"public/answers/{name}: the spec states a condition, and the question has none")
     for term, section in answer["by"]:
-        if term in recodes:
-            of, groups = recodes[term]["attribute"], dict(recodes[term]["groups"])
-        else:
-            of, groups = term, {value: [value] for value in attributes[term]}
+        of, groups = groups_of[term]
         told = {label: set(values) for label, values in section["groups"]}
         full = {label: set(values) for label, values in groups.items()}
         within = all(values and values <= full.get(label, set()) for label, values in told.items())
         if section["attribute"] != of or not within or (whole and told != full):
             check.fail(f"public/answers/{name}: the groups of {term!r} are not those of the schema")
+    counted = {of: set(values) for of, values in answer["where"]}
+    counted |= {section["attribute"]: _joined(section["groups"]) for _, section in answer["by"]}
+    for term, listed in _CONDITION.findall(answer["question"].partition(" where ")[2]):
+        of, groups = groups_of.get(term, (term, {}))
+        labels = listed.split(", ")
+        if groups.keys() >= {*labels}:  # else its condition is another's to read
+            kept = _joined((label, groups[label]) for label in labels)
+            if not counted.get(of, {*attributes[of]}) <= kept:
+                check.fail(f"public/answers/{name}: the spec counts others than those with {term!r} {listed:.80}")
     charged = exact_sum(Fraction(one["cost"]) for one in stated["receipts"])
     if charged != (cost := _cost(spec, answer)):
         check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
+
+
+def _joined(groups: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    return {value for _, values in groups for value in values}
 
 
 def _cost(spec: Stated, answer: Stated) -> Fraction:

@@ -83,6 +83,11 @@ class Check:
             return self._sentences
         return [*self._sentences, f"{self._place}: and {more:,} more {self._kind}"]
 
+    @property
+    def told(self) -> list[str]:
+        """The same in one sentence, without a number of what is checked."""
+        return [f"{self._count:,} {self._kind}: {self._place}" if self._place else self._sentences[0]][: self._count]
+
 
 class Findings:
     """All checks, in the order in which they began.
@@ -118,6 +123,11 @@ class Findings:
     def problems(self) -> list[str]:
         """One sentence each; empty if every check holds."""
         return [sentence for check in self._checks for sentence in check.sentences]
+
+    @property
+    def told(self) -> list[str]:
+        """What a finding may say of records: which checks do not hold, and of how many numbers."""
+        return [sentence for check in self._checks for sentence in check.told]
 
 
 def surplus(actual: int, required: int) -> str:

@@ -337,7 +337,7 @@ def test_a_new_kind_is_a_folder_and_a_line(tmp_path: Path) -> None:
     _command(root, "--quiet", "verify", release)
     _command(root, "--quiet", "verify", release, "--records")
     audited = _command(root, "audit", release, status=1)
-    assert "1 of 24 checks FAILED" in audited
+    assert "2 of 25 checks FAILED" in audited
     assert "'hands', which is not known here: it is not judged" in audited
     _command(root, "--quiet", "export", release, "--format", "csv", "--out", tmp_path / "csv")
     exported = next(

@@ -226,7 +226,7 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("another scale in the list of draws", "svc", edit=_stated(lambda m: m["draws"][1].update(scales=["7"]))),
     mutant("another kind of areas in the list of draws", "svc",
            edit=_stated(lambda m: m["draws"][0].update(kinds="0123456789abcdef" * 4))),
-    mutant("a measured file that no spec gives", "sv", edit=_further_file),
+    mutant("a measured file that no spec gives", "svc", edit=_further_file),
     mutant("a spec that was altered afterwards", "svc", edit=_stated(lambda m: m["spec"]["privacy"].update(rho="1/7"))),
     mutant("a section of the manifest that nobody knows", "v", edit=_stated(lambda m: m.update(men={"A": 80}))),
     mutant("a section of the spec that nobody knows", "svc", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
