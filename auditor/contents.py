@@ -144,7 +144,7 @@ def _listing_problems(release: Release) -> list[str]:
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
-    strange = strange_files(release.root, release.manifest["spec"], public_spec(release.manifest["spec"]))
+    strange = strange_files(release.root, release.manifest, public_spec(release.manifest["spec"]))
     problems += [f"{path.relative_to(release.public)} is not of the spec" for path in strange]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 

@@ -18,15 +18,19 @@ _OF_ANSWERS: Final = ("answer.json", "answer.csv", "measurements.csv")
 _REPORT: Final = re.compile("public/report/(0|[1-9][0-9]{0,5})[.]js", re.ASCII)
 
 
-def strange_files(root: Path, stated: Stated, spec: PublicSpec) -> list[Path]:
+def strange_files(root: Path, manifest: Stated, spec: PublicSpec) -> list[Path]:
     """What is in public/ and is no file of a release of this spec, whatever its type.
 
     Args:
         root: the folder with public/ in it.
-        stated: the spec as the manifest has it.
-        spec: the same, as it was read.
+        manifest: of the release. Of its list only draws that others published are believed, since the section that
+            names these may be unknown here; each is compared with its file (`draws.draw_problems`).
+        spec: its spec, as it was read.
     """
-    due = set(_files(stated, spec, Places(Path())))
+    stated, places = manifest["spec"], Places(Path())
+    received = () if stated["privacy"] else [one for one in manifest["draws"] if one["mechanism"] == "received"]
+    due = set(_files(stated, spec, places))
+    due |= {places.answers("", "measurements", one["level"], one["query"]) for one in received}
     found = [path.relative_to(root) for path in (root / "public").rglob("*") if path.is_symlink() or not path.is_dir()]
     return [root / path for path in sorted(found) if path not in due and not _REPORT.fullmatch(path.as_posix())]
 

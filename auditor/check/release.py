@@ -320,5 +320,5 @@ def _check_unknown(published: PublicRelease) -> None:
         for path in run.public.rglob("*.parquet")
         if path not in files.seen and not any(folder in path.parents for folder in free)
     }
-    for path in sorted(unread.union(strange_files(run.root, published.manifest["spec"], published.spec))):
+    for path in sorted(unread.union(strange_files(run.root, published.manifest, published.spec))):
         check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")
