@@ -22,7 +22,7 @@ from features.local.collect.listed import (  # type: ignore[import-not-found, un
     OptimisedUnaryEncoding,
     RandomisedResponse,
 )
-from features.local.collect.mechanism import Bound, Mechanism  # type: ignore[import-not-found, unused-ignore]
+from features.local.collect.mechanism import LocalMechanism, RatioBound  # type: ignore[import-not-found, unused-ignore]
 from features.local.collect.rappor import Rappor  # type: ignore[import-not-found, unused-ignore]
 from features.local.collect.reports import FAULTS, Decoded  # type: ignore[import-not-found, unused-ignore]
 from features.local.collect.respondent import (  # type: ignore[import-not-found, unused-ignore]
@@ -35,16 +35,16 @@ from features.local.collect.respondent import (  # type: ignore[import-not-found
 __all__ = [
     "FAULTS",
     "PARAMETERS",
-    "Bound",
     "Decoded",
     "DirectEncoding",
     "KeyedBytes",
     "ListedMechanism",
-    "Mechanism",
+    "LocalMechanism",
     "OptimisedUnaryEncoding",
     "RandomBytes",
     "RandomisedResponse",
     "Rappor",
+    "RatioBound",
     "Respondent",
     "Sent",
     "SystemBytes",

@@ -56,7 +56,7 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
-class Membership:
+class MembershipAttack:
     """Guesses which of two neighbouring sets of records was counted.
 
     Attributes:
@@ -93,7 +93,7 @@ class Attacked:
 
     universe: str
     reconstruction: Reconstruction
-    membership: Membership
+    membership: MembershipAttack
     trials: Found
 
     def as_dict(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _right(guess: IntArray, truth: IntArray) -> float:
 
 def membership(
     release: Release, universe: Universe, dues: list[Due], residuals: Residuals, rng: np.random.Generator
-) -> Membership:
+) -> MembershipAttack:
     """Plant persons, each in place of a real record, and guess from everything measured where the record really is."""
     leaves = release.spine[-1]
     counts = release.truth(universe, leaves)
@@ -227,7 +227,7 @@ def membership(
     p_value = far(seen, bound, apart) if seen > bound else 1.0
     tested = far(1.0, bound, apart) < ALPHA
     best = best_guess(uses)
-    return Membership(_PLANTED, share, 1.0, best, bound, odds, most, apart, p_value, tested, words)
+    return MembershipAttack(_PLANTED, share, 1.0, best, bound, odds, most, apart, p_value, tested, words)
 
 
 def _told_by(release: Release, due: Due, real: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int, int]]:

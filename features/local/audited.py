@@ -13,7 +13,7 @@ from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import LocalMechanism
 from features.local.collect.rappor import Rappor
 from postprocess.arrays import FloatArray, IntArray
 
@@ -50,7 +50,7 @@ def trials(seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _findings(
-    mechanism: Mechanism, p_value: float, arms: Mapping[str, float], ratio: Fraction
+    mechanism: LocalMechanism, p_value: float, arms: Mapping[str, float], ratio: Fraction
 ) -> Iterator[dict[str, Any]]:
     """Of what is drawn, and of the bound, given the largest ratio of any report by its probabilities alone."""
     parameters = ", ".join(f"{key} = {value}" for key, value in mechanism.parameters().items())

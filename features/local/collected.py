@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from features.local.collect.listed import ListedMechanism
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import LocalMechanism
 from features.local.collect.rappor import Rappor
 from features.local.collect.reports import Reports
 from pipeline.errors import InputError
@@ -30,7 +30,7 @@ class Collected(ABC):
         respondents: how many are expected in a leaf, where the spec says so; for plans alone.
     """
 
-    mechanism: Mechanism
+    mechanism: LocalMechanism
     respondents: int | None
 
     @property

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from features.local.central import CENTRAL
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import LocalMechanism
 from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE, Reports
 from features.local.collected import Collected
 from features.local.survey import survey_of
@@ -292,7 +292,7 @@ def count_reports(
     return found
 
 
-def _text_mistakes(mechanism: Mechanism) -> Mapping[int, tuple[str, str]]:
+def _text_mistakes(mechanism: LocalMechanism) -> Mapping[int, tuple[str, str]]:
     """What is wrong with reports that cannot have been made by the mechanism, and what is allowed."""
     length = mechanism.report_length
     wanted = f"a report of {mechanism.name} has {length} character{'s' if length > 1 else ''}, such as {'0' * length!r}"

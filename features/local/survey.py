@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import LocalMechanism
 from features.local.collected import Collected
 from geography.spine import Spine
 from pipeline.model.draw import Draw, DrawnUniverse
@@ -74,7 +74,7 @@ class Survey(Source):
     template = ("features.local", "survey.html.j2")
 
     @property
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> LocalMechanism:
         """By which every respondent randomised the answer."""
         return self.collected.mechanism
 

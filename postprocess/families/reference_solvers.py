@@ -30,7 +30,7 @@ SOLVERS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @dataclass(frozen=True, eq=False)
-class Stated:
+class StatedFamily:
     """A family as differences to an origin near the solution, one unknown for each cell of each child.
 
         minimise 1/2 |root x - target|^2   subject to   equal x = equals,   most x <= at_most
@@ -53,7 +53,7 @@ class Stated:
     far: float
 
     @classmethod
-    def of(cls, family: Family) -> Stated:
+    def of(cls, family: Family) -> StatedFamily:
         """The numbers of a family."""
         n, k = family.linear.shape
         roots = _roots(family.matrices / family.scale)[family.kinds]
@@ -132,7 +132,7 @@ def solve_with_cvxpy(family: Family, *, first: int = 0) -> Solution:
     """
     import cvxpy as cp
 
-    stated = Stated.of(family)
+    stated = StatedFamily.of(family)
     x = cp.Variable(stated.origin.size)
     constraints = [stated.most @ x <= stated.at_most]
     if len(stated.equals):
@@ -170,7 +170,7 @@ def solve_again(family: Family) -> Solution:
     """
     import scs
 
-    stated = Stated.of(family)
+    stated = StatedFamily.of(family)
     _, options = SOLVERS[0]
     solver = scs.SCS(
         {

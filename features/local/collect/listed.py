@@ -14,8 +14,8 @@ import numpy.typing as npt
 from features.local.collect.bits import FloatArray, IntArray, RandomBytes, events, uniform_below
 from features.local.collect.mechanism import (
     DENOMINATOR,
-    Bound,
-    Mechanism,
+    LocalMechanism,
+    RatioBound,
     check_probability,
     check_whole_number,
     exp_below,
@@ -36,7 +36,7 @@ _HALF = Fraction(1, 2)
 _MOST_VALUES = 60_000
 
 
-class ListedMechanism(Mechanism):
+class ListedMechanism(LocalMechanism):
     """A mechanism of values from 0 to k - 1, with an output for each of them, which is 0 or 1 in a report.
 
     Totals of a group of reports are the sums of their outputs. With the two `chances` p and q of an output, the
@@ -55,7 +55,7 @@ class ListedMechanism(Mechanism):
         """Probability that an output is 1 for its own value, and for any other."""
 
     @property
-    def for_ever(self) -> Bound | None:
+    def for_ever(self) -> RatioBound | None:
         """That of one report if the response is memoised: then all reports on a value are the same."""
         return self.bound if self.memoised else None
 
@@ -130,10 +130,10 @@ class ListedChoice(ListedMechanism):
         return self.p, (1 - self.p) / (self.values - 1)
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> RatioBound:
         """The bound of one report: p / q."""
         p, q = self.chances
-        return Bound(p / q)
+        return RatioBound(p / q)
 
     @property
     def report_length(self) -> int:
@@ -141,7 +141,7 @@ class ListedChoice(ListedMechanism):
         return len(str(self.values - 1))
 
     def randomise(self, values: npt.ArrayLike, source: RandomBytes) -> Reports:
-        """One report for each value; see `Mechanism.randomise`."""
+        """One report for each value; see `LocalMechanism.randomise`."""
         true = self._checked(values)
         others = self.values - 1
         lies = self.p.denominator - self.p.numerator
@@ -253,9 +253,9 @@ class OptimisedUnaryEncoding(ListedMechanism):
         return _HALF, self.q
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> RatioBound:
         """Of one report: (1 - q) / q."""
-        return Bound((1 - self.q) / self.q)
+        return RatioBound((1 - self.q) / self.q)
 
     @property
     def report_length(self) -> int:
@@ -263,7 +263,7 @@ class OptimisedUnaryEncoding(ListedMechanism):
         return -(-self.values // 4)
 
     def randomise(self, values: npt.ArrayLike, source: RandomBytes) -> Reports:
-        """One report for each value; see `Mechanism.randomise`."""
+        """One report for each value; see `LocalMechanism.randomise`."""
         true = self._checked(values)
         bits = np.zeros((len(true), self.values), dtype=np.bool_)
         bits[np.arange(len(true)), true] = True

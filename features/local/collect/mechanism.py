@@ -80,7 +80,7 @@ def check_whole_number(key: str, found: int, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True)
-class Bound:
+class RatioBound:
     """How much more likely any report can be under one value than under another.
 
     Attributes:
@@ -96,7 +96,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Mechanism(ABC):
+class LocalMechanism(ABC):
     """A randomiser with exact probabilities.
 
     A value is a whole number from 0, for RAPPOR a text. A report is a row of whole numbers.
@@ -107,12 +107,12 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def bound(self) -> Bound:
+    def bound(self) -> RatioBound:
         """The bound of one report."""
 
     @property
     @abstractmethod
-    def for_ever(self) -> Bound | None:
+    def for_ever(self) -> RatioBound | None:
         """Of all reports together that one respondent ever sends on one value; None if nothing bounds them.
 
         A memoised response is drawn once and repeated, so that repetition shows nothing new. The bound is for a value
@@ -120,7 +120,7 @@ class Mechanism(ABC):
         protected**. It is seen at once where the response itself is sent, and in the end where it is randomised again.
         """
 
-    def bound_of(self, reports: int) -> Bound:
+    def bound_of(self, reports: int) -> RatioBound:
         """Of so many reports of one respondent on one value that does not change: ratio^reports, `for_ever` at most.
 
         For RAPPOR, whose reports on a value share a permanent response, the power is a bound too. Let a bit be 1 in the
@@ -128,7 +128,7 @@ class Mechanism(ABC):
         the log-likelihood ratios of what they show. The log of the ratio is then g(L), with the derivative
         s(L + a) - s(L - a), s the logistic function: odd, and concave from 0 up. So g(t l) <= t g(l).
         """
-        power = Bound(self.ratio**reports)
+        power = RatioBound(self.ratio**reports)
         return power if self.for_ever is None or power.ratio < self.for_ever.ratio else self.for_ever
 
     @property

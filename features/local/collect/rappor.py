@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from features.local.collect.bits import IntArray, RandomBytes, events, uniform_below
-from features.local.collect.mechanism import Bound, Mechanism, check_probability, check_whole_number
+from features.local.collect.mechanism import LocalMechanism, RatioBound, check_probability, check_whole_number
 from features.local.collect.reports import Decoded, Reports, read_bits, with_cohorts, write_bits
 from pipeline.errors import InputError
 
@@ -40,7 +40,7 @@ def positions(text: str, cohort: int, n_bits: int, n_hashes: int) -> tuple[int, 
 
 
 @dataclass(frozen=True)
-class Rappor(Mechanism):
+class Rappor(LocalMechanism):
     """A text sets `hashes` of `bits` bits; each bit is randomised twice.
 
     The permanent response of a bit is 1 with probability f/2, 0 with f/2, and the bit itself with 1 - f. It is drawn
@@ -96,15 +96,15 @@ class Rappor(Mechanism):
         return self.p * (1 - self.f / 2) + self.q * self.f / 2
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> RatioBound:
         """The bound of one report."""
         q, p = self.q_star, self.p_star
-        return Bound((q * (1 - p) / (p * (1 - q))) ** self.hashes)
+        return RatioBound((q * (1 - p) / (p * (1 - q))) ** self.hashes)
 
     @property
-    def for_ever(self) -> Bound | None:
+    def for_ever(self) -> RatioBound | None:
         """Of all reports on one text together: that of the permanent response; None if f is 0."""
-        return Bound(((2 - self.f) / self.f) ** (2 * self.hashes)) if self.f else None
+        return RatioBound(((2 - self.f) / self.f) ** (2 * self.hashes)) if self.f else None
 
     @property
     def n_cohorts(self) -> int:

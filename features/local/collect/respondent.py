@@ -12,7 +12,7 @@ import numpy as np
 
 from features.local.collect.bits import KeyedBytes, RandomBytes, SystemBytes, uniform_below
 from features.local.collect.listed import DirectEncoding, OptimisedUnaryEncoding, RandomisedResponse
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import LocalMechanism
 from features.local.collect.rappor import Rappor
 from pipeline.errors import InputError
 
@@ -34,7 +34,7 @@ _MOST_EPSILON = 20
 SECRET_BYTES = 32
 
 
-def mechanism_of(name: str, parameters: Mapping[str, str]) -> Mechanism:
+def mechanism_of(name: str, parameters: Mapping[str, str]) -> LocalMechanism:
     """The mechanism of a name and its parameters, exact texts such as "3/4", "0.75", "12" or "yes".
 
     Raises:
@@ -119,7 +119,7 @@ class Respondent:
         source: of random bytes for what is drawn for each report.
     """
 
-    mechanism: Mechanism
+    mechanism: LocalMechanism
     question: str
     secret: bytes = field(repr=False)
     source: RandomBytes = field(default_factory=SystemBytes, repr=False)

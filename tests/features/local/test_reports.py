@@ -291,7 +291,7 @@ def test_an_epsilon_that_is_rounded_down_is_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_a_ratio_of_one_bit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seeded fault: the bit of the other value is forgotten."""
-    fault = property(lambda self: stated.Bound(Fraction(1, 2) / self.q))
+    fault = property(lambda self: stated.RatioBound(Fraction(1, 2) / self.q))
     monkeypatch.setattr(listed.OptimisedUnaryEncoding, "bound", fault)
     (finding,) = failed()
     assert finding.check == "bound"

@@ -16,7 +16,7 @@ from scipy import stats
 
 from features.local.collect.bits import KeyedBytes, events, uniform_below
 from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
-from features.local.collect.mechanism import Mechanism, epsilon_of, exp_below
+from features.local.collect.mechanism import LocalMechanism, epsilon_of, exp_below
 from features.local.collect.rappor import Rappor, positions
 from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE
 from features.local.collect.respondent import PARAMETERS, Respondent, mechanism_of
@@ -263,7 +263,7 @@ def test_cohorts_are_even_and_bits_independent() -> None:
     ids=lambda one: one.name,
 )
 @pytest.mark.parametrize("values", [[3], [-1], [0.5], [[0]], ["0"]], ids=str)
-def test_values_that_are_none_are_refused(mechanism: Mechanism, values: Any) -> None:
+def test_values_that_are_none_are_refused(mechanism: LocalMechanism, values: Any) -> None:
     with pytest.raises(InputError, match="values: ") as refused:
         mechanism.randomise(np.array(values), KeyedBytes(KEY))
     assert "3" not in str(refused.value).replace("0 to 2", "")
