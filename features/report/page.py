@@ -246,6 +246,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         **said,
         status=sources.status,
         official=sources.status == "official",
+        keyed=sources.status != MADE_ELSEWHERE and any(draw.drawn for one in sources.universes for draw in one.draws()),
         receipts=sources.receipts,
         banner=texts(_banner(sources.status)),
         origins=_origins(sources),

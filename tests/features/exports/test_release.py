@@ -81,6 +81,7 @@ def test_measurements_made_elsewhere_give_the_same_release(
     root = estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
     found, wanted = public_bytes(root), public_bytes(town)
     assert found.keys() == wanted.keys()
+    assert b"no noise was drawn here" in found["public/report.html"]
     # These tell who drew the noise.
     differing = {name for name in found if found[name] != wanted[name]}
     assert differing == {"public/datapackage.json", "public/manifest.json", "public/report.html"}

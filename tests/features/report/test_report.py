@@ -17,6 +17,7 @@ import pytest
 from matrix.shown import content_of, numbers_of, page_shows_the_tables
 from releases.browser import opened
 from releases.drawn import drawn_table, parts_of
+from releases.made_case import made_case
 from releases.pages import marked_texts, outside_of_signs, report_in, visible
 from releases.small import QUICK, SPEC, run, write_town
 
@@ -51,6 +52,17 @@ def test_the_page_holds_every_number_and_says_which_are_exact_and_which_unknown(
             assert np.array_equal(below == 1, unknown & ~exact)
             certain += exact.sum()
     assert certain > 20
+
+
+def test_a_page_speaks_of_a_key_only_where_noise_was_drawn_here(
+    town: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of reports their senders drew it."""
+    survey = made_case(tmp_path_factory, "survey") / "out" / "survey"
+    for root, keyed in ((town, True), (survey, False)):
+        page = " ".join((root / "public" / "report.html").read_text("utf-8").split())
+        assert ("the noise was drawn with a secret key" in page) == keyed
+        assert ("no noise was drawn here" in page) != keyed
 
 
 def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
