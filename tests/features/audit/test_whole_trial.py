@@ -57,8 +57,8 @@ def test_a_wrong_number_or_charge_is_found(kind: TrialKind, monkeypatch: pytest.
         return independent_findings(root, key, ledger)
 
     def cheaper(*content: Any) -> Group:
-        level, query, mechanism, scale, number = content
-        return Group(level, query, mechanism, 2 * scale, number)
+        level, query, mechanism, scale, *others = content
+        return Group(level, query, mechanism, 2 * scale, *others)
 
     assert finding_on(kind).passed
     with monkeypatch.context() as fault:
