@@ -56,9 +56,10 @@ class Terminal:
 
     def read(self, seconds: float) -> None:
         """Read what is shown, for so long at most."""
-        last = time.monotonic() + seconds
+        last, shown = time.monotonic() + seconds, select.poll()  # of any file, however many are open
+        shown.register(self.descriptor, select.POLLIN)
         while (left := last - time.monotonic()) > 0 and "<status" not in self.text:
-            if select.select([self.descriptor], [], [], left)[0]:
+            if shown.poll(1000 * left):
                 self.shown += os.read(self.descriptor, 65536)
 
     def wait_for(self, happened: Callable[[], bool], seconds: float = 120) -> None:
