@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,13 +28,19 @@ from auditor.statements import statement_findings
 
 
 def relation_findings(release: Release) -> Iterator[Found]:
-    """Whether the true counts keep what limits the released ones; no number of them is told."""
+    """Whether the true counts keep what limits the released ones; no number of them is told.
+
+    What is said of them in public may be wrong, and is kept in the release all the same: it is told, and no failure.
+    """
     truth = {
         one.name: {level.name: release.truth(one, level) for level in release.spine} for one in release.form.universes
     }
-    files, spec = Files(release.public), public_spec(release.manifest["spec"])
-    check_relations(PublicRelease(files, release.places, release.manifest, spec, release.spine, truth))
-    yield holds("truth", "invariants, bounds, joins and clips", files.findings.told)
+    spec = public_spec(release.manifest["spec"])
+    for exact, subject in ((True, "invariants and clips"), (False, "bounds and joins")):
+        files = Files(release.public)
+        check_relations(PublicRelease(files, release.places, release.manifest, spec, release.spine, truth), exact=exact)
+        found = holds("truth", subject, files.findings.told)
+        yield found if exact else replace(found, passed=True)
 
 
 _MADE_ELSEWHERE = "estimated from measurements that were made elsewhere"

@@ -58,8 +58,13 @@ def check_within(
     check.add(np.asarray((found < least) | ((found > most) & ~free), dtype=np.bool_), sentence)
 
 
-def check_relations(published: PublicRelease) -> None:
-    """Report where the counts, so far as they can be read, break what limits them: all of it, of every universe."""
+def check_relations(published: PublicRelease, *, exact: bool | None = None) -> None:
+    """Report where the counts, so far as they can be read, break what limits them, of every universe.
+
+    Args:
+        published: the release.
+        exact: what records cannot break (invariants, clips); False: what is said of them (bounds, joins); None: all.
+    """
     spec, places, noting = published.spec, published.places, published.files.findings.noting_errors
     persons = published.universe("")
     for universe in spec.universes:
@@ -67,16 +72,17 @@ def check_relations(published: PublicRelease) -> None:
         relations = [
             (Relation(f"the invariant {own.name!r}", at, own), places.answers(name, "invariants", at, own.name))
             for at, own in universe.invariants
+            if exact is not False
         ]
-        for number, bound in enumerate(universe.bounds, 1):
+        for number, bound in enumerate(() if exact else universe.bounds, 1):
             relations.append((bound, places.of(name, "constraints", f"bound-{number}")))
         for relation, path in relations:
             with noting():
                 check_relation(published, universe, relation, path)
         with noting():
-            for join in (one for one in spec.joins if one["companion"] == name):
+            for join in (one for one in spec.joins if one["companion"] == name and not exact):
                 check_join(published, universe, joined_groups(join, persons.cells, universe.cells))
-        if universe.amount is not None:
+        if universe.amount is not None and exact is not False:
             with noting():
                 cells = persons.cells.cells_of(universe.cells)
                 for level in published.levels:
