@@ -23,16 +23,16 @@ from pipeline.privacy.noise.mechanism import NoiseSpec
 
 
 @dataclass(frozen=True)
-class ReportNoise:
-    """The noise on counts that are made of so many reports, whose senders drew it.
+class _DrawnByOthers:
+    """Noise on counts of which the variance is all that is known.
 
     Attributes:
         scale: the variance, exact.
+        mechanism: as measurement files and manifests name it, whatever others drew.
     """
 
     scale: Fraction
-    #: As measurement files name it, whatever the senders drew.
-    mechanism: ClassVar[Literal["reports"]] = "reports"
+    mechanism: ClassVar[Literal["reports", "received"]]
 
     @property
     def variance(self) -> float:
@@ -40,27 +40,21 @@ class ReportNoise:
         return float(self.scale)
 
 
-@dataclass(frozen=True)
-class ReceivedNoise:
-    """The noise on counts as others published them, of which the variance is known.
+class ReportNoise(_DrawnByOthers):
+    """The noise on counts that are made of so many reports, whose senders drew it."""
 
-    Attributes:
-        scale: the variance, exact.
-    """
+    mechanism = "reports"
 
-    scale: Fraction
-    #: As measurement files and manifests name it, whatever others drew.
-    mechanism: ClassVar[Literal["received"]] = "received"
+
+class ReceivedNoise(_DrawnByOthers):
+    """The noise on counts as others published them."""
+
+    mechanism = "received"
 
     @property
     def simulated(self) -> NoiseSpec:
         """Noise on whole numbers with about this variance, for simulated runs; InputError where there is none."""
         return DiscreteGaussian(self.scale)
-
-    @property
-    def variance(self) -> float:
-        """The variance of each count, persons squared."""
-        return float(self.scale)
 
 
 #: On counts: drawn by this program, by the senders of reports or by others, or left by what is drawn on mixed numbers.
