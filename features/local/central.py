@@ -19,9 +19,10 @@ from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.published import PublishedRelease, open_finished
+from pipeline.publishing.public_inputs import write_counts
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest
-from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
+from pipeline.release.measurements import read_measurement
 from pipeline.release.provenance import CentralRelease, read_central_release
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.receipts import charging
@@ -210,12 +211,9 @@ class CentralInput(PublicInput[CentralCounts]):
 
     def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
         """Publish the counts in the form of measurements, which they are, and which release they are of."""
-        (universe, *_), (counts, release) = scope.universes, found
-        for draw in universe.draws(scope.spine):
-            if draw.copied:
-                target = run.universe(universe.name).measurement(draw.level, draw.query.name)
-                with MeasurementWriter.open(target, run.staging, header_of(draw)) as writer:
-                    writer.write(scope.spine.level(draw.level).geocodes, counts[draw.level])
+        counts, release = found
+        copied = (draw for draw in scope.universes[0].draws(scope.spine) if draw.copied)
+        write_counts(scope, run, ((draw, counts[draw.level]) for draw in copied))
         if release is not None:
             write_json(run.central, release.model_dump(mode="json"), run.staging)
 

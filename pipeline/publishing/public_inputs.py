@@ -7,7 +7,7 @@ features that a spec states. Only what uses the numbers of one names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +37,7 @@ from pipeline.metadata.products import (
     files_of,
 )
 from pipeline.model.area_names import AreaNames, LevelNames
+from pipeline.model.draw import Draw
 from pipeline.model.universe import Universe
 from pipeline.published import published_names
 from pipeline.release.facilities import (
@@ -267,6 +268,14 @@ class PolygonsInput(PublicInput[LevelAreas]):
         return bool(spec.report.polygons)
 
 
+def write_counts(scope: InputScope, run: RunDirectory, counted: Iterable[tuple[Draw, IntArray]]) -> None:
+    """Publish counts of the release's own universe, `(n_geounits, size)`, that others drew, as measurements."""
+    folder = run.universe(scope.universes[0].name)
+    for draw, values in counted:
+        with MeasurementWriter.open(drawn_file(folder, draw), run.staging, header_of(draw)) as writer:
+            writer.write(scope.spine.level(draw.level).geocodes, values)
+
+
 class ReceivedInput(PublicInput[Sequence[IntArray]]):
     """Numbers that others published (`pipeline.model.source.Received`), of each draw of the release's own universe.
 
@@ -284,11 +293,7 @@ class ReceivedInput(PublicInput[Sequence[IntArray]]):
 
     def write(self, scope: InputScope, run: RunDirectory, found: Sequence[IntArray]) -> None:
         """See `PublicInput.write`."""
-        universe = scope.universes[0]
-        for draw, values in zip(universe.draws(scope.spine), found, strict=True):
-            target = drawn_file(run.universe(universe.name), draw)
-            with MeasurementWriter.open(target, run.staging, header_of(draw)) as writer:
-                writer.write(scope.spine.level(draw.level).geocodes, values)
+        write_counts(scope, run, zip(scope.universes[0].draws(scope.spine), found, strict=True))
 
     def identity(self, found: Sequence[IntArray]) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
