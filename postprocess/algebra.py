@@ -4,9 +4,9 @@ An attribute that every measured query either keeps whole or sums out is *symmet
 "constant" and "sums to zero" are ever distinguished. With s symmetric attributes, the precision of the measurements is
 
     H = sum over subsets B of the symmetric attributes of  H_B (x) P_B,
-    P_B = product over symmetric attributes j of (I - J/n_j if j in B else J/n_j),
+    P_B = product over symmetric attributes j of (I - 11'/n_j if j in B else 11'/n_j),
 
-with J the matrix of ones and H_B of the size a of the remaining, *asymmetric*, attributes taken together. The P_B are
+with 1 the vector of ones and H_B of the size a of the remaining, *asymmetric*, attributes taken together. The P_B are
 orthogonal projectors, so sums, products and inverses go block by block. Cells are the pair (asymmetric cell,
 symmetric cell); arrays over cells have the shape `(..., a, n_1, ..., n_s)` here.
 """
@@ -126,7 +126,7 @@ class Basis:
 
     @cached_property
     def to_marginal_form(self) -> FloatArray:
-        """`(n_blocks, n_blocks)` T: sum_B H_B (x) P_B = sum_K (sum_B T[K, B] H_B) (x) (I on K, J elsewhere)."""
+        """`(n_blocks, n_blocks)` T: sum_B H_B (x) P_B = sum_K (sum_B T[K, B] H_B) (x) (I on K, 11' elsewhere)."""
         sizes = np.array(self.symmetric_shape, dtype=float)
         inverse_outside = np.array([np.prod(1.0 / sizes[~keep]) for keep in self.subsets])
         sign = np.where((self.subsets.sum(1)[None, :] - self.subsets.sum(1)[:, None]) % 2, -1.0, 1.0)

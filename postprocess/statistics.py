@@ -68,18 +68,18 @@ class Moments(NamedTuple):
 def ratio_interval(x: FloatArray, y: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray]:
     """Ends of the interval of x / y, the shape of both; infinite where y may be 0, NaN where something is not known.
 
-    Fieller (1954), "Some problems in interval estimation": every t for which x - t y is not significantly different
-    from 0,
+    Fieller (1954), "Some problems in interval estimation": every theta for which x - theta y is not significantly
+    different from 0,
 
-        (x - t y)^2 <= q^2 (v_x - 2 t c + t^2 v_y),
+        (x - theta y)^2 <= 1.645^2 (v_x - 2 theta v_xy + theta^2 v_y),
 
-    with variances v_x, v_y and covariance c. Unlike the delta method it is right where y is not far from 0, and has no
-    end then.
+    with variances v_x, v_y and covariance v_xy. Unlike the delta method it is right where y is not far from 0, and has
+    no end then.
     """
     square = NORMAL_QUANTILE * NORMAL_QUANTILE
     a = y * y - square * moments.right
     b = x * y - square * moments.both
-    # b^2 - a (x^2 - q^2 v_x), of which q^2 is a factor: multiplied out, the two squares would cancel.
+    # b^2 - a (x^2 - 1.645^2 v_x), of which 1.645^2 is a factor: multiplied out, the two squares would cancel.
     rest = moments.left * a + moments.right * x * x - moments.both * (x * y + b)
     with np.errstate(divide="ignore", invalid="ignore"):
         root = NORMAL_QUANTILE * np.sqrt(np.maximum(rest, 0.0))
@@ -166,17 +166,18 @@ class Averages:
 
 
 def average_sizes(persons: Counted, households: Counted, least: int, most: int) -> Averages:
-    """Persons for each household, R = P / H, and its interval by MOVER (see `difference_interval`).
+    """Persons for each household, theta = r_1 / r_2, and its interval by MOVER (see `difference_interval`).
 
-    An interval of P - t H with ends of its own on either side does not exclude 0 for the t between the roots of
+    An interval of r_1 - theta r_2 with ends of its own on either side does not exclude 0 for the theta between the
+    roots of
 
-        (P - t H)^2 = (P - P_low)^2 + t^2 (H_high - H)^2,   t <= R,
-        (P - t H)^2 = (P_high - P)^2 + t^2 (H - H_low)^2,   t >= R,
+        (r_1 - theta r_2)^2 = (r_1 - low r_1)^2 + theta^2 (high r_2 - r_2)^2,   theta <= r_1 / r_2,
+        (r_1 - theta r_2)^2 = (high r_1 - r_1)^2 + theta^2 (r_2 - low r_2)^2,   theta >= r_1 / r_2,
 
-    which is `ratio_interval` where those of the counts are symmetric. For t below 0 the ends of H are the other ones.
-    Errors of P and H are taken as independent. They are not: released households have learned from the persons, so that
-    both err in the same direction, and the average errs less than is said here. A household has at least and at most so
-    many members, and so has the average.
+    which is `ratio_interval` where those of the counts are symmetric. For theta below 0 the ends of r_2 are the other
+    ones. Errors of r_1 and r_2 are taken as independent. They are not: released households have learned from the
+    persons, so that both err in the same direction, and the average errs less than is said here. A household has at
+    least and at most so many members, and so has the average.
 
     Args:
         persons: in households; or sums of an amount, which may be below 0 where `least` is.
@@ -200,7 +201,7 @@ def average_sizes(persons: Counted, households: Counted, least: int, most: int) 
 
 
 def _low_end(p: FloatArray, h: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-    """The lower root, in a form that stays finite where H_high is far: P_low is not negative, so below <= p."""
+    """The lower root, in a form that stays finite where high r_2 is far: low r_1 is not negative, so below <= p."""
     root = np.sqrt(np.maximum(above**2 * (p**2 - below**2) + below**2 * h**2, 0.0))
     denominator = p * h + root
     return np.divide(p**2 - below**2, denominator, out=np.where(np.isnan(root), np.nan, 0.0), where=denominator > 0)

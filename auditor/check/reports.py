@@ -50,7 +50,7 @@ def _budget(collect: Stated, n_values: int) -> float:
 
 
 def _ratio(mechanism: str, stated: dict[str, Fraction], n_values: int) -> Fraction:
-    """The largest ratio of two probabilities of one report, see docs/mathematics.md."""
+    """The largest ratio of two probabilities of one report, see docs/privacy.md ("Randomised reports")."""
     if mechanism == "rappor":
         half, p, q = stated["f"] / 2, stated["p"], stated["q"]
         p, q = p * (1 - half) + q * half, q * (1 - half) + p * half

@@ -146,7 +146,7 @@ class CollectedAnswers(Collected):
         Given the true counts x of n reports, those of an output with probabilities p and q have the variance
         (n q (1 - q) + x (p - q)(1 - p - q)) / (p - q)^2. Summed over the cells it depends on n alone. Estimation has
         the number of reports as an invariant; on the counts that add up to it, the covariance is taken to be
-        s (I - J / k) with this sum: exactly right for two values and p + q = 1, and right on average over cells else.
+        s (I - 11' / k) with this sum: exactly right for two values and p + q = 1, and right on average over cells else.
         """
         # Counts that add up by themselves have all of it there; independent ones have a part of it in their sum.
         return self.noise_per_report / (self.n_cells - 1 if self.mechanism.exclusive else self.n_cells)

@@ -1,16 +1,16 @@
 """90 % intervals of numbers that non-negativity moves, from their distances to the best linear unbiased estimates.
 
-A released number r and its unbiased estimate u differ by d = r - u, which anyone sees. In standard errors S of u, let b
-be how far non-negativity moves a number, and e = u - t the error of u, normal with variance 1. Given which answers are
-released as positive, a release is linear in the measurements, and takes a share g of the variance of e away,
+A released number r and its unbiased estimate u differ by d = r - u, which anyone sees. In standard errors S of u, let
+beta be how far non-negativity moves a number, and e = u - t the error of u, normal with variance 1. Given which answers
+are released as positive, a release is linear in the measurements, and takes a share g of the variance of e away,
 
-    d = b - e_g,   r - t = b + e_f,   e = e_f + e_g,   Var e_g = g,   Var e_f = 1 - g.
+    d = beta - e_g,   r - t = beta + e_f,   e = e_f + e_g,   Var e_g = g,   Var e_f = 1 - g.
 
 Stein's lemma (1981) says so: E (u - t)(r - u) = Cov(u, r) - 1 = -g, whatever the truth is, where Cov(u, r) are the
 degrees of freedom of non-negative least squares, which are those of the positive answers (Meyer and Woodroofe 2000).
 `taken` is this share, from the release and the noise alone.
 
-How numbers are moved is learned from the distances of many of like size and like g: b has a mixture of normal
+How numbers are moved is learned from the distances of many of like size and like g: beta has a mixture of normal
 distributions around 0, of scales `SCALES`, whose weights are near those of the greatest likelihood given d (Stephens
 2017, "False discovery rates: a new deal"). Given d, r - t is then a mixture of normal distributions. The interval is
 its middle `HELD`, or, where r is not in the middle, as much of it from r on. Where nothing is moved it is around r and
@@ -165,7 +165,7 @@ SIZES: FloatArray = np.array([1.0, 3.0, 10.0, 30.0, 100.0])
 TAKEN: FloatArray = np.array([0.0, 0.35, 0.7])
 #: Numbers of a class below which it is joined with the one of smaller numbers, and below which there is no interval.
 JOINED, ENOUGH = 100, 50
-#: Scales of the normal distributions of b, in standard errors.
+#: Scales of the normal distributions of beta, in standard errors.
 SCALES: FloatArray = np.append(0.0, 0.25 * 2.0 ** (np.arange(20) / 2))
 #: Distances and shares g are told apart in steps; g is from one step to one less than all.
 DISTANCE_STEP, TAKEN_STEPS = 0.05, 20
@@ -176,9 +176,9 @@ _FARTHEST, _ROUNDS, _HALVED = 1 << 16, 200, 40
 def taken(query: Marginal, measured: Sequence[MeasuredAnswers], released: sp.csr_array) -> FloatArray:
     """The share g `(n, size)` of the variance of a query's unbiased estimates that non-negativity takes away.
 
-    An answer that is the sum of n measured answers of one query, k of which are positive, keeps k / n; and where all is
-    measured with one query, and the total of K positive answers is held, what the others leave over falls to it in the
-    share of its positive cells: 1 - g = k / n + (1 - k / n) k / K. Precisions of several queries add up.
+    An answer that is the sum of n_q measured answers of one query, n+_q of which are positive, keeps phi = n+_q / n_q;
+    and where all is measured with one query, and the total is held, what the others leave over falls to it in the share
+    psi of its positive cells in those of the area: 1 - g = phi + (1 - phi) psi. Precisions of several queries add up.
 
     Args:
         query: whose answers.
@@ -271,7 +271,7 @@ class MovedErrors:
 
     Attributes:
         groups: the group of each class, -1 where it has too few numbers.
-        weights: of the scales of b, `(n_groups, n_scales)`.
+        weights: of the scales of beta, `(n_groups, n_scales)`.
     """
 
     groups: IntArray
@@ -349,13 +349,13 @@ def _joined(numbers: IntArray) -> list[list[int]]:
 
 
 def _likelihoods(distance: FloatArray, g: FloatArray) -> FloatArray:
-    """Of distances `(n, 1)`, given each scale of b, up to a factor: `(n, n_scales)`, none of them 0."""
+    """Of distances `(n, 1)`, given each scale of beta, up to a factor: `(n, n_scales)`, none of them 0."""
     variance = g + SCALES**2
     return np.exp(-0.5 * distance**2 / variance) / np.sqrt(variance) + 1e-300
 
 
 def _weights(distance: FloatArray, g: FloatArray, times: IntArray) -> FloatArray:
-    """The weights of the scales of b, by expectation and maximisation from equal ones."""
+    """The weights of the scales of beta, by expectation and maximisation from equal ones."""
     likelihoods = _likelihoods(distance[:, None], g[:, None])
     weights = np.full(len(SCALES), 1 / len(SCALES))
     for _ in range(_ROUNDS):

@@ -8,7 +8,7 @@ matrices. The upward class of a geounit is that of its subtree; the downward cla
 
 The recursions of `upward` and `unbiased` for the covariances alone, over classes of alike geounits:
 
-    C = sum over children of V,   J = C^-1,   H = H_own + J (topdown: H_own),   V = H^-1
+    J = (V_+)^-1,   H = A'D^-1 A + J (topdown: A'D^-1 A),   V = H^-1
     V~ = V - V W V   for a child,   W = J - J V~_parent J   of its parent;   V~ = V at the top
 
 The gradient is the adjoint of these lines, taken backwards. Non-negativity and rounding are left out: where counts are
@@ -16,11 +16,11 @@ small the release is closer to the truth than its linear estimate.
 
 The variance of a sum over any leaves: areas that are not on the spine.
 
-Given its parent's estimate, a child's is b~_c = K_c b~_u + r_c with K_c = V_c J_u, and the residuals of different
+Given its parent's estimate, a child's is b~_c = K_c b~_p + e_c with K_c = V_c J_p, and the residuals e of different
 families are independent of each other and of everything above. So a sum over children sum_c G_c b~_c passes
-G_u = sum_c G_c K_c to the parent, and adds to the variance what its family leaves,
+G_p = sum_c G_c K_c to the parent, and adds to the variance what its family leaves,
 
-    sum_c G_c V_c G_c'  -  (sum_c G_c V_c) J_u (sum_c G_c V_c)'.
+    sum_c G_c V_c G_c'  -  (sum_c G_c V_c) J_p (sum_c G_c V_c)'.
 
 Geounits whose leaves all belong to the area enter whole, with G = I, so that only the edge of the area is gone through.
 
@@ -29,20 +29,20 @@ Variances and covariances of weighted sums of cells: differences, shares, and wh
 A weight on cells is a product over the attributes here, w(cell) = product of w_j(value of attribute j), as an answer is
 (with weights 0 and 1). In the basis, P_B is a product over the symmetric attributes too, so that
 
-    w'Vv = sum over B of  (w_a'V_B v_a)  product over j in B of (w_j'v_j - s_j t_j / n_j)
-                                         product over j not in B of s_j t_j / n_j
+    w'Vw* = sum over B of  (w_0'V_B w*_0)  product over j in B of (w_j'w*_j - (1'w_j)(1'w*_j) / n_j)
+                                           product over j not in B of (1'w_j)(1'w*_j) / n_j
 
-with s_j, t_j the sums of w_j, v_j over the n_j values.
+for two such weights, with w_0 on the asymmetric cells.
 
 Covariances of two geounits' answers in a form that is small for all pairs of a spine: products of factors.
 
-With b~_c = K_c b~_u + r_c (see below), and c, c' the children of the last common geounit u above two geounits a, b,
+With b~_c = K_c b~_p + e_c (see above), and c, d the children of the last common geounit p above two geounits k, l,
 
-    Cov(a, b) = - H_a W_u H_b',   H_a = K_a ... V_c,
+    Cov(k, l) = - L_k W_p L_l',   L_k = K_k ... V_c,
 
-and of a geounit and one above it Cov(a, u) = K_a ... K_c V~_u.
+and of a geounit and one above it Cov(k, p) = K_k ... K_c V~_p.
 
-So each class of geounits needs one factor H_a W_u^(1/2) for each level above it, and one block for each level above it
+So each class of geounits needs one factor L_k W_p^(1/2) for each level above it, and one block for each level above it
 and its own, both multiplied by the rows of a query.
 """
 

@@ -1,8 +1,8 @@
 """Downward linear pass: the best linear unbiased estimate of every geounit from all measurements, with its variance.
 
-    b~_c = b_c + K (b~_u - m_u),   V~_c = V_c - K V_c + K V~_u K',   K = V_c J_u,
+    b~_c = b_c + K_c (b~_p - b_+),   V~_c = V_c - K_c V_c + K_c V~_p K_c',   K_c = V_c J_p,
 
-for a child c of u, with b, V, m, J of the upward pass (the second half of the two-pass estimator, Hay et al. 2010,
+for a child c of p, with b, V, J of the upward pass (the second half of the two-pass estimator, Hay et al. 2010,
 section 4.2). The estimates are real numbers, may be negative, and keep the invariants; they are no release, but for
 anything linear they are what the measurements say.
 """

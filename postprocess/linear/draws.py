@@ -1,17 +1,16 @@
 """Joint draws of what the truth may be, given the measurements: backward sampling, the counterpart of the upward pass.
 
-With b, V, m, J of the upward pass, the truth given all measurements is normal (with a flat prior, and noise taken as
-normal), and can be drawn from the top down. At the top x ~ N(b, V). In a family, given the parent's x_u,
+With b, V, J of the upward pass, the truth given all measurements is normal (with a flat prior, and noise taken as
+normal), and can be drawn from the top down. At the top x ~ N(b, V). In a family, given the parent's x_p,
 
-    x_c ~ N(b_c + V_c J_u (x_u - m_u),  V_c delta_cd - V_c J_u V_d)      for all children c, d together.
+    x_c ~ N(b_c + K_c (x_p - b_+),  V_c - V_c J_p V_c),  Cov(x_c, x_d) = - V_c J_p V_d    for children c, d.
 
-No matrix of a whole family is needed: with independent z_c ~ N(0, V_c),
+No matrix of a whole family is needed: with independent xi_c ~ N(0, V_c),
 
-    x_c = b_c + z_c + V_c J_u (x_u - m_u - sum_d z_d)
+    x_c = b_c + xi_c + K_c (x_p - b_+ - xi_+)
 
-has that mean and that covariance, since J_u (sum_d V_d) J_u = J_u (Matheron's rule: Journel and Huijbregts 1978,
-chapter VII; Doucet 2010), and the children add up to x_u. So a draw is the linear pass of `downward` with b + z in
-place of b.
+has that mean and that covariance, since J_p V_+ J_p = J_p (Matheron's rule: Journel and Huijbregts 1978, chapter VII;
+Doucet 2010), and the children add up to x_p. So a draw is the linear pass of `downward` with b + xi in place of b.
 
 Only the attributes that a published number of the level or below keeps are drawn; the others are summed out, as
 `Basis.summed_to` allows. What nothing was measured of is not drawn: nothing is made up there, the mean is.
@@ -129,8 +128,8 @@ class DrawnLevel:
         best: b, estimates from the upward pass; None at the lowest level.
         best_answers: at the lowest level, the answers `(n, size)` of b to each query, by its key.
         covariance: V of each class, `(n_classes, n_blocks, a, a)`.
-        factor: F of each class, the same shape; F times standard normal numbers has the covariance of the histograms.
-        of_children: m, the children's sum; None at the lowest level drawn.
+        factor: C of each class, the same shape; C times standard normal numbers has the covariance of the histograms.
+        of_children: b_+, the children's sum; None at the lowest level drawn.
         precision: J of each class, in this level's blocks; None as above.
     """
 
@@ -289,7 +288,7 @@ def draw(
 
 
 def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) -> FloatArray:
-    """z of some geounits."""
+    """xi of some geounits."""
     n = rows.stop - rows.start
     standard = normals(number, rows.start, (n, level.numbers)).reshape(n, *level.basis.shape)
     return level.basis.apply(level.factor, standard, level.classes[rows])

@@ -6,8 +6,8 @@ Every geounit has three kinds of directions in the space of its histogram:
 - *unmeasured*: no query of the subtree depends on them (precision zero);
 - the rest, on which precision and covariance are inverse to each other.
 
-`complement` is the projector on the known directions and `unmeasured` that on the unmeasured ones. With Q their sum
-and P = I - Q, the covariance is (P H P + Q)^-1 - Q: one well-conditioned positive definite solve.
+F is the projector on the known directions (`known`) and U that on the unmeasured ones (`unmeasured`). With Q = F + U
+the covariance is ((I - Q) H (I - Q) + Q)^-1 - Q: one well-conditioned positive definite solve.
 
 What is known exactly of a level's histograms: impossible cells and invariants, as projectors on known directions.
 """
@@ -75,10 +75,10 @@ def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
 
 
 def factors_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
-    """F with F F' = M of stacked positive semidefinite matrices M that are 0 on `excluded`; both `(..., a, a)`.
+    """C with C C' = M of stacked positive semidefinite matrices M that are 0 on `excluded`; both `(..., a, a)`.
 
-    M + Q, with the projectors Q on what is excluded, is positive definite and has one Cholesky factor; P = I - Q takes
-    away what it has on Q. So F is as well defined to the last digits as M is.
+    M + Q, with the projectors Q on what is excluded, is positive definite and has one Cholesky factor; I - Q takes
+    away what it has on Q. So C is as well defined to the last digits as M is.
 
     Raises:
         numpy.linalg.LinAlgError: never for a precision or covariance of the upward pass; a defect.

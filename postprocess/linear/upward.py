@@ -1,10 +1,9 @@
 """Upward pass: the best linear unbiased estimate of every geounit from all measurements of its subtree.
 
-For a geounit u with children c, in the notation of docs/mathematics.md:
+For a geounit p with children c, in the notation of docs/mathematics.md (an index + is a sum over the children):
 
-    m_u = sum_c b_c,   C_u = sum_c V_c,   J_u = C_u^-1,
-    precision  H_u = H_own + J_u,   linear term  eta_u = A'D^-1 y + J_u m_u,
-    covariance V_u = H_u^-1,        estimate     b_u = V_u eta_u,
+    precision  H_p = A'D^-1 A + J_p,   linear term  eta_p = A'D^-1 y + J_p b_+,   J_p = (V_+)^-1,
+    covariance V_p = H_p^-1,           estimate     b_p = V_p eta_p,
 
 with inverses taken off the known and the unmeasured directions (see `information`). It is linear in the number of
 geounits, and leaves that are alike (same strategy, same zeros) share one matrix: only the sums of their answers over
@@ -125,7 +124,7 @@ class LevelEstimate:
 
 @dataclass(frozen=True, eq=False)
 class ChildrenSum:
-    """The children's estimates, summed: mean m `(n, n_cells)` and J m; precision J `(n_classes, n_blocks, a, a)`."""
+    """The children summed: mean b_+ `(n, n_cells)` and J b_+ of their estimates; J `(n_classes, n_blocks, a, a)`."""
 
     mean: FloatArray
     precision: FloatArray

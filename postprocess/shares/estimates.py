@@ -33,18 +33,19 @@ def adjusted(
 ) -> Estimates:
     """Estimates `(n, r)` of each answer, after its parent's estimate is known.
 
-    With b_c of variance v_c, their sums B and V over siblings, and u of variance U for the parent,
+    With b_c of variance v_c, their sums b_+ and v_+ over siblings, and u_p with the standard error S_p for the parent,
 
-        u_c = b_c + v_c / V (u - B),    U_c = v_c - v_c^2 / V + (v_c / V)^2 U,    Cov(u_c, u) = v_c / V U:
+        u_c = b_c + v_c / v_+ (u_p - b_+),    S_c^2 = v_c - v_c^2 / v_+ + (v_c / v_+)^2 S_p^2,
 
-    the recursion of the linear estimates for a single answer. Where nothing is known of the parent it is B. A family of
+    and Cov(u_c, u_p) = v_c / v_+ S_p^2: the recursion of the linear estimates for a single answer. Where nothing is
+    known of the parent it is b_+. A family of
     which a child has no estimate stays as it is, but for an only child, which is its parent.
 
     Args:
         values, variances: estimates and variances `(n, r)`; infinite where nothing is measured. Siblings' are
             independent.
         parents: `(n,)`.
-        above: those of the parents, `(n_parents, r)`, in which B has its part; None where they are not known.
+        above: those of the parents, `(n_parents, r)`, in which b_+ has its part; None where they are not known.
     """
     total, spread = over_siblings(parents, values), over_siblings(parents, variances)
     single = over_siblings(parents, np.ones(values.shape)) == 1

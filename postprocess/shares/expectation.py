@@ -1,24 +1,25 @@
 """What the public numbers of a level say of some answers, several shares of one answer together.
 
-Public shares say t_c = s_c T + z_c. A parent's estimate u has learned of the child's u_c, and is freed of it first:
-with k = Cov(u_c, u) / Var(u_c), the errors of u* = u - k u_c and of u_c are uncorrelated, and since E u* = T - k t_c,
+Public shares say t_c = s_c t_p + z_c. A parent's estimate u_p has learned of the child's u_c, and is freed of it first:
+with kappa = Cov(u_c, u_p) / S_c^2, the errors of u* = u_p - kappa u_c and of u_c are uncorrelated. So t_c is around
+m^_c with variance f^_c,
 
-    t_c  is around  s_c u* / (1 - k s_c),  with the variance  (f_c (1 - f_c / F) + s_c^2 Var u*) / (1 - k s_c)^2.
+    m^_c = s_c u* / (1 - kappa s_c),    f^_c = (f_c (1 - f_c / f_+) + s_c^2 Var u*) / (1 - kappa s_c)^2.
 
 Before anything is measured, the variance of an answer of each child follows (`shared_variances`). One answer is
-followed, as a number t'x_c. With v_c the variance of what its subtree measures, f_c that of the model around s_c
-t'x_u and f'_c the one that the term has (`Spread.used`), the family's solution weighs the children by
+followed, as a number t_c. With v_c the variance of what its subtree measures, f_c that of the model around s_c t_p
+and f'_c the one that the term has (`Spread.used`), the family's solution weighs the children by
 
-    Q_c = 1 / (1/v_c + 1/f'_c),   w_c = Q_c / v_c,   m_c = Q_c / f'_c,   q_c = Q_c / sum Q.
+    k_c = 1 / (1/v_c + 1/f'_c),   w_c = k_c / v_c,   l_c = k_c / f'_c,   q_c = k_c / k_+.
 
 Its error is a sum of three independent parts: of the noise e_c less what it shares with its sum, of the distances z_c
-from the public shares, and of the parent's error e_u:
+from the public shares, and of the parent's error e_p:
 
-    w_c e_c - q_c sum w_d e_d  -  (m_c z_c - q_c sum m_d z_d)  +  (m_c s_c + q_c (1 - sum m_d s_d)) e_u.
+    w_c e_c - q_c sum w_d e_d  -  (l_c z_c - q_c sum l_d z_d)  +  (l_c s_c + q_c (1 - sum l_d s_d)) e_p.
 
 The parent learned of its children through the sum of their estimates only, and that part cancels in the first. The
 variances of e are v_c; those of z are f_c given that they add up to 0. With f' = f the first two parts together have
-Q_c (1 - q_c). It is exact for one answer, and where siblings' other answers are measured alike.
+k_c (1 - q_c). It is exact for one answer, and where siblings' other answers are measured alike.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from postprocess.shares.estimates import Estimates
 from postprocess.shares.shared import Shared
 from postprocess.shares.spread import Spread
 
-#: The least 1 - k s_c: a child that is nearly all of its parent is not told from it.
+#: The least 1 - kappa s_c: a child that is nearly all of its parent is not told from it.
 _LEAST_APART = 0.05
 
 

@@ -1,16 +1,17 @@
 """90 % intervals of shared answers that hold 90 % however far an area is from its public share.
 
-An unbiased estimate u with standard error S, and an expectation around a centre c with variance f, that is not trusted:
+An unbiased estimate u with standard error S, and an expectation around m^ with variance f^, that is not trusted:
 for every truth t the estimate is usual between
 
-    t - S z(1 - alpha w(t))   and   t + S z(1 - alpha (1 - w(t))),
+    t + S Phi^-1(alpha part(t))   and   t - S Phi^-1(alpha (1 - part(t))),
 
-whose probability is 1 - alpha whatever w is. So the t of which u is usual hold the truth in 1 - alpha of all cases, for
-every single truth. With g(w) = z(alpha w) - z(alpha (1 - w)) and w(t) = g^-1(2 S (t - c) / f) they are the shortest on
-average if the expectation is right (Pratt 1961; Yu and Hoff 2018, section 2): as f grows they become u +- 1.645 S, as
-it vanishes they are 0.81 times as long on average, and no rule that holds for every truth is shorter. Where the
-expectation is wrong they would become more than twice as long as u +- 1.645 S. So w is kept between `LEAST_PART` and
-1 - `LEAST_PART`, by which they are at most 1.18 times as long, and at least 0.82 times on average.
+whose probability is 1 - alpha whatever part is. So the t of which u is usual hold the truth in 1 - alpha of all cases,
+for every single truth. With slope(part) = Phi^-1(alpha part) - Phi^-1(alpha (1 - part)) and part(t) = slope^-1(2 S (t -
+m^) / f^) they are the shortest on average if the expectation is right (Pratt 1961; Yu and Hoff 2018, section 2): as f^
+grows they become u +- 1.645 S, as it vanishes they are 0.81 times as long on average, and no rule that holds for every
+truth is shorter. Where the expectation is wrong they would become more than twice as long as u +- 1.645 S. So part is
+kept between `LEAST_PART` and 1 - `LEAST_PART`, by which they are at most 1.18 times as long, and at least 0.82 times on
+average.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ALPHA = 0.1
 LEAST_PART = 0.05
 _PARTS = np.linspace(LEAST_PART, 1.0 - LEAST_PART, 2001)
 _SLOPE = ndtri(ALPHA * _PARTS) - ndtri(ALPHA * (1.0 - _PARTS))
-#: -z(alpha w), by which a truth may be above the estimate, for g(w); that below follows by symmetry.
+#: -Phi^-1(alpha part), by which a truth may be above the estimate, for slope(part); that below follows by symmetry.
 _ABOVE = -ndtri(ALPHA * _PARTS)
 #: Bisections of a range of 1.5 standard errors.
 _ROUNDS = 30
@@ -48,8 +49,8 @@ def constant_coverage(
     Args:
         estimate: `(n,)` u, in persons.
         standard: `(n,)` S, positive.
-        centre: `(n,)` c; of no meaning where nothing is expected.
-        spread: `(n,)` f, in persons squared; infinite where nothing is expected.
+        centre: `(n,)` m^; of no meaning where nothing is expected.
+        spread: `(n,)` f^, in persons squared; infinite where nothing is expected.
     """
     low, high = np.empty(len(estimate)), np.empty(len(estimate))
     for first in range(0, len(estimate), _CHUNK):
@@ -68,7 +69,7 @@ def _upper(away: FloatArray, steepness: FloatArray) -> FloatArray:
 
     Args:
         away: `(n,)` of the estimate from what is expected.
-        steepness: `(n,)` 2 S^2 / f.
+        steepness: `(n,)` 2 S^2 / f^.
     """
 
     def usual(above: FloatArray) -> FloatArray:

@@ -1,15 +1,15 @@
 """Answers that the children of a geounit are expected to share as public numbers do: a further term of each family.
 
-    (t'x_c - s_c t'p)^2 / f_c,        f_c = tau^2 (s_c t'p + a (s_c t'p)^2),
+    (t_c - m_c)^2 / f_c,        f_c = tau^2 (m_c + a m_c^2),        m_c = s_c t_p,
 
-with p the parent's released histogram, t an answer of the query and s_c the child's share of the public number. It
-moves persons among siblings and never changes their sum. Given that the sum is the parent's, the children's variances
-under this term alone are f_c (1 - f_c / F): for a = 0 those of a multinomial times tau^2.
+with t_p the parent's released answer, t_c the child's and s_c the child's share of the public number. It moves persons
+among siblings and never changes their sum. Given that the sum is the parent's, the children's variances under this term
+alone are f_c (1 - f_c / f_+): for a = 0 those of a multinomial times tau^2.
 
 Where the term would add less than a tenth to the precision of what is measured it is left out (`Spread.used`).
 
 A variance of its own for each child would be a matrix of its own for each child; so f_c is rounded to the next fourth
-root of two, and children of the same class share one. The centre s_c t'p is not rounded.
+root of two, and children of the same class share one. The centre m_c is not rounded.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """How far areas are from their public shares, from the measurements alone: tau^2 and a of docs/mathematics.md.
 
-With b_c the children's independent unbiased estimates of an answer, v_c their variances, s_c the public shares and
-B = sum b_c, V = sum v_c over a family, the gap D_c = b_c - s_c B has
+With b_c the children's independent unbiased estimates of an answer, v_c their variances, s_c the public shares and an
+index + for sums over a family, the gap b_c - s_c b_+ has
 
-    E D_c^2 = f_c (1 - f_c / F) + (1 - 2 s_c) v_c + s_c^2 V,    f_c = tau^2 (m_c + a m_c^2), m_c = s_c T, F = sum f_c,
+    E (b_c - s_c b_+)^2 = f_c (1 - f_c / f_+) + (1 - 2 s_c) v_c + s_c^2 v_+,    f_c = tau^2 (m_c + a m_c^2),
 
-since D_c = z_c + e_c - s_c sum e_d for the noise e and z_c = x_c - s_c T. The first part is the variance of independent
-normal z_c whose sum is known to be 0; with a = 0 it is tau^2 s_c (1 - s_c) T, that of a multinomial times tau^2. B and
-B^2 - V stand for T and T^2, unbiased. The squares less their noise are summed in classes of the public number, and
-tau^2 and tau^2 a are fitted to these sums by weighted least squares: a method of moments (Fay and Herriot 1979, section
-3; Prasad and Rao 1990) with a variance that grows with the size.
+since it is z_c + e_c - s_c e_+ for the noise e and z_c = t_c - m_c, m_c = s_c t_p. The first part is the variance of
+independent normal z_c whose sum is known to be 0; with a = 0 it is tau^2 s_c (1 - s_c) t_p, that of a multinomial times
+tau^2. b_+ and b_+^2 - v_+ stand for t_p and t_p^2, unbiased. The squares less their noise are summed in classes of the
+public number, and tau^2 and tau^2 a are fitted to these sums by weighted least squares: a method of moments (Fay and
+Herriot 1979, section 3; Prasad and Rao 1990) with a variance that grows with the size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORTH = 0.1
 CLEAR = 2.0
 #: Persons to the fourth: the least variance of a sum of squares, for what is known exactly.
 _LEAST_WEIGHED = 1e-3
-#: Rounds in which f_c / F is found.
+#: Rounds in which f_c / f_+ is found.
 _ROUNDS = 8
 #: Digits that are kept, so that the order in which numbers are added up does not show.
 _DIGITS = 3
@@ -105,8 +105,8 @@ class Gaps:
     """Areas' distances from their public shares, those of families without gaps in what is measured.
 
     Attributes:
-        squared: `(n,)` D_c^2 less its noise.
-        noise: `(n,)` the variance of the noise in D_c.
+        squared: `(n,)` (b_c - s_c b_+)^2 less its noise.
+        noise: `(n,)` the variance of the noise in b_c - s_c b_+.
         own: `(n,)` the variance of b_c.
         expected, expected_squared: `(n,)` unbiased estimates of m_c and m_c^2.
         share: `(n,)` s_c.

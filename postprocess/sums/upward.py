@@ -12,10 +12,10 @@ V = H^-1, K = W'V W, S_c = N_c (I + K N_c)^-1 and g_c = W'V eta_c, Woodbury's id
     V_c = V - V W S_c W'V,    W'V_c W = K - K S_c K,    W'b_c = g_c - K S_c g_c,
 
 and, for C children, with S the mean of the S_c, the inverse of the sum of their covariances and what it makes of the
-sum m of their estimates, in the same form again:
+sum b_+ of their estimates, in the same form again:
 
-    J_u = H / C + W T W',   T = S (I - K S)^-1 / C,
-    J_u m = sum_q (w_q / C) A_q'(sum_c y_cq) + W ( sum_c (t_c - S_c g_c) / C + T sum_c (g_c - K S_c g_c) ).
+    J_p = H / C + W T W',   T = S (I - K S)^-1 / C,
+    J_p b_+ = sum_q (w_q / C) A_q'(sum_c y_cq) + W ( sum_c (t_c - S_c g_c) / C + T sum_c (g_c - K S_c g_c) ).
 
 So the children's wide queries count for their parent as one more measurement, of their sums and of C times the
 variance, and what their few sums say is added in W. This is exact. Where the parents of a level have different numbers
