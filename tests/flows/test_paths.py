@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise, watched
+from project.conftest import PACKAGES
+from project.trees import modules
 from releases.small import SPEC
 
 from features.registry import installed_features
@@ -18,7 +20,6 @@ from pipeline.spec.release_spec import load_spec
 from pipeline.storage.paths import read_small
 
 SECONDS = 10
-PROJECT = Path(__file__).parents[2]
 #: Functions of libraries that take a text for an address if it may be one.
 GUESSING = {"ParquetFile", "ParquetWriter", "read_table", "write_table", "read_metadata", "read_parquet", "to_parquet"}
 GUESSING |= {"read_file", "to_file", "read_schema", "ParquetDataset"}
@@ -78,17 +79,16 @@ def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_no_library_guesses_what_a_path_is() -> None:
     """Every path that these functions get is absolute, in the whole product."""
     found, wrong = 0, []
-    for package in ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor"):
-        for file in (PROJECT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-                if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
-                    continue
-                if node.func.attr not in GUESSING or "writer" in ast.unparse(node.func.value).lower():
-                    continue
-                texts = [ast.unparse(argument) for argument in node.args[:2]]
-                found += 1
-                if not any("local_name(" in text or ".absolute()" in text or text == "sink" for text in texts):
-                    wrong.append(f"{file.relative_to(PROJECT)}:{node.lineno}: {ast.unparse(node)[:80]}")
+    for name, tree in modules(*PACKAGES).items():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            if node.func.attr not in GUESSING or "writer" in ast.unparse(node.func.value).lower():
+                continue
+            texts = [ast.unparse(argument) for argument in node.args[:2]]
+            found += 1
+            if not any("local_name(" in text or ".absolute()" in text or text == "sink" for text in texts):
+                wrong.append(f"{name}:{node.lineno}: {ast.unparse(node)[:80]}")
     assert found > 15
     assert not wrong, "\n".join(wrong)
 
