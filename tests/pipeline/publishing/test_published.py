@@ -1,22 +1,70 @@
-"""One epsilon stands for a release wherever it is named; another number is never shown beside it as if it were it."""
+"""What is published: steps that tell public things only, the catalogue of files, one epsilon, numbers within a page."""
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import math
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from releases.small import PEOPLE_EXACT, SPEC, write_town
+from hypothesis import given
+from hypothesis import strategies as st
+from releases.small import PEOPLE_EXACT, SPEC, run, write_town
 from typer.testing import CliRunner
 
 from features.registry import is_installed
 from flows.cli import app
+from pipeline.execution.steps import Step
+from pipeline.metadata.products import products_of
+from pipeline.pages.data import LARGEST_NUMBER, packed_lines, packed_numbers
+from pipeline.pages.templates import script_json
 from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.spec.slots import installed_slots
+
+
+def test_steps_are_tens_and_tell_public_things_only(town_spec: Path, tmp_path: Path) -> None:
+    performed: list[Step] = []
+
+    def perform(step: Step) -> dict[str, object] | None:
+        performed.append(step)
+        told = step.perform()
+        json.dumps(told)
+        assert told is None or step.stage == "estimate"
+        return told
+
+    run(town_spec, tmp_path, perform=perform)
+    names = [step.name for step in performed]
+    assert len(set(names)) == len(names) < 100
+    assert [name for name in names if name.startswith("measure")] == [
+        *("measure county", "measure tract", "measure block"),
+        *("measure units county", "measure units tract", "measure units block"),
+    ]
+    assert names.index("charge") < names.index("measure county")
+    assert names.index("check units") < names.index("charge")
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "release_directory.md"
+
+
+def test_the_page_of_the_directory_lists_the_catalogue() -> None:
+    """Word for word, each kind of file once; companions have some of them in a folder of their own."""
+    folder = "histograms, tables, measurements ... of a companion, laid out as above"
+    products = products_of(installed_slots().features)
+    wanted = {f"    public/{product.path:36} {product.about}" for product in products if product.about}
+    wanted.add(f"    public/{'companions/NAME/...':36} {folder}")
+    found = {line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("    public/")}
+    assert found >= wanted
+    slots = installed_slots()
+    assert found == wanted or slots.missing or slots.unwritten  # files of a feature that is taken away
+    assert {product.path for product in products} == {product.path for product in products if product.about}
+
 
 CHANGES = (
     ('key = "insecure-test:1"', 'dataset = "town"'),
@@ -102,3 +150,35 @@ def test_no_file_and_no_output_has_another_text_of_it(said: tuple[Manifest, dict
         assert most <= float(told[1].replace(",", "")) <= 1.11 * most
     if is_installed("exports"):
         assert stating >= {"about.csv", "csv-metadata.json", "structure.xml", "town.yaml"}
+
+
+def unpacked(text: str) -> list[int]:
+    width, *planes = gzip.decompress(base64.b64decode(text))
+    n = len(planes) // width
+    return [sum(planes[plane * n + i] << 8 * plane for plane in range(width)) for i in range(n)]
+
+
+@given(st.lists(st.integers(0, LARGEST_NUMBER), max_size=40), st.text())
+def test_numbers_and_text_come_back(numbers: list[int], text: str) -> None:
+    """A matrix row by row."""
+    assert unpacked(packed_numbers(np.array(numbers, dtype=np.int64))) == numbers
+    assert gzip.decompress(base64.b64decode(packed_lines([text]))).decode() == text
+    assert gzip.decompress(base64.b64decode(packed_lines(["a", "b"]))) == b"a\nb"
+    matrix = np.arange(60).reshape(20, 3)
+    assert unpacked(packed_numbers(matrix.T)) == matrix.T.ravel().tolist()
+
+
+def test_json_cannot_end_its_script() -> None:
+    assert "<" not in script_json({"a": "</script><!--"})
+
+
+@pytest.mark.parametrize("numbers", [[-1], [LARGEST_NUMBER + 1]])
+def test_what_a_browser_cannot_hold_is_refused(numbers: list[int]) -> None:
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        packed_numbers(np.array(numbers))
+
+
+def test_compressed_bytes_hold_no_time() -> None:
+    """A gzip header may hold a time and an operating system; these would make every page another one."""
+    header = base64.b64decode(packed_lines(["x"]))[:10]
+    assert header[4:8] == b"\0\0\0\0"
