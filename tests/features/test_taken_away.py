@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from oracles.how_many import OF_A_VERSION
 from project.conftest import PACKAGES
 from project.documents import PROJECT
 from releases.command import forks
@@ -195,29 +196,35 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     )
 
 
+#: Features that are taken away together, as none imports another; of a version each by itself.
+GROUPS = [[feature] for feature in FEATURES] if OF_A_VERSION else [FEATURES[number::5] for number in range(5)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Whole) -> None:
-    """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
-    without = _copy_without([feature], tmp_path / "copy")
-    assert whole.commands - _commands(without) == set(feature.commands)
-    for name in feature.commands:
+@pytest.mark.parametrize("gone", GROUPS, ids=lambda gone: " ".join(feature.name for feature in gone))
+def test_the_program_runs_without_them(tmp_path: Path, gone: Sequence[Feature], whole: Whole) -> None:
+    """Help lists all commands but those of the features, which are refused; a release has the same bytes."""
+    without, names = _copy_without(gone, tmp_path / "copy"), {feature.name for feature in gone}
+    commands = [name for feature in gone for name in feature.commands]
+    assert whole.commands - _commands(without) == set(commands)
+    for name in commands:
         assert f"Error: No such command '{name}'." in _command(without, name, "anything", status=2)
-    assert _python_names(without) == whole.names - _OF_SPINEWISE.get(feature.name, set())
-    if feature.name != "plan":
+    assert _python_names(without) == whole.names.difference(*(_OF_SPINEWISE.get(name, ()) for name in names))
+    if "plan" not in names:
         _command(without, "plan", whole.spec)
-    if feature.name == "audit":
+    if "audit" in names:
         told = _command(without, "deploy", "--audit", status=2)
         assert told == "Error: audit: this installation is without it; there is no folder features/audit\n"
-    for key in feature.keys:
+    for feature, key in ((one, key) for one in gone for key in one.keys):
         _refused_key(without, tmp_path, feature, key, whole)
     release = _made(without, whole.spec, tmp_path / "out")
     files = _files(release)
     assert files.keys() == whole.files.keys()
     assert [str(path) for path, content in whole.files.items() if content != files[path]] == []
-    for file in ("report.html", *feature.pages):
-        assert (release / "public" / file).exists() is (file not in feature.pages)
-    for file in feature.pages:
+    pages = [(feature, file) for feature in gone for file in feature.pages]
+    assert (release / "public" / "report.html").exists() is ("report.html" not in {file for _, file in pages})
+    for feature, file in pages:
+        assert not (release / "public" / file).exists()
         _unwritten_file(without, feature, whole, file)
         assert "verified" in _command(PROJECT, "verify", release)
 
@@ -270,7 +277,7 @@ def _keys(root: Path) -> set[tuple[str, str]]:
 #: Tests of the core that look at whatever a feature adds to a spec.
 _OF_SPECS = (
     "tests/pipeline/spec",
-    "tests/pipeline/metadata/test_products.py",
+    "tests/pipeline/publishing/test_published.py::test_the_page_of_the_directory_lists_the_catalogue",
     "tests/pipeline/runs/test_within.py",
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from project.same_bytes import other
 from releases.command import spinewise
 
 from auditor.answers.audit import is_answer
@@ -17,9 +18,10 @@ from auditor.reading.findings import FormError
 from auditor.reading.spec import public_spec
 from auditor.reading.spine import read_spine
 from matrix.case import KEY, Case
-from matrix.content import differences
+from matrix.cases import CASES
+from matrix.content import differences, streams_of
 from matrix.shown import page_shows_the_tables
-from matrix.store import held_by, stored
+from matrix.store import STORED, held_by, stored
 from matrix.table import JUDGES, cells, of_cases
 
 
@@ -76,3 +78,44 @@ def test_who_judges_it_finds_nothing(case: Case, column: str, folder_of: Callabl
     found = list(audit(*arguments))
     assert len(found) > 5
     assert [one for one in found if not one.passed] == []
+
+
+def test_each_is_stored_and_nothing_else() -> None:
+    assert {path.stem for path in STORED.glob("*")} == {release.name for release in CASES}
+
+
+def test_another_stream_of_noise_is_told() -> None:
+    """Another key of it, and another fingerprint that it is bound to."""
+    line = '["block", "total", ["0a", "1b", "2c"], "3d"]'
+    before = streams_of([line])
+    assert differences(before, streams_of([line.replace("3d", "4d")])) == [
+        "stream block, total, 0a 1b 2c: was 3d, is 4d"
+    ]
+    assert len(differences(before, streams_of([line.replace("1b", "1c")]))) == 2
+    for release in CASES:
+        drawn = [name for name in stored(release.name) if name.startswith("stream ")]
+        assert drawn or release.name in ("survey", "unary", "words"), release.name
+
+
+def test_the_comparison_of_two_versions_names_what_is_other(tmp_path: Path) -> None:
+    """`make same` compares bytes; of a release that is charged, content without receipts. One number is enough."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    files = {}
+    for side in (base, head):
+        for release in CASES:
+            receipts = side.name if release.charged else ""
+            for place in release.published:
+                file = side / release.name / place / "public" / "table.json"
+                file.parent.mkdir(parents=True)
+                file.write_text(json.dumps({"count": 7, "receipts": receipts}))
+                files[f"{release.name}/{place}"] = file  # in the end, those of the second side
+        (side / "help.txt").write_text("help")
+    assert other(base, head) == []
+    for name, file in files.items():
+        kept = file.read_text()
+        file.write_text(kept.replace("7", "8"))
+        (told,) = other(base, head)
+        assert told.startswith(name)
+        file.write_text(kept)
+    (head / "help.txt").write_text("other help")
+    assert len(other(base, head)) == 1

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from project import constraints
 from project.conftest import PACKAGES, Installed
 from project.constraints import declared, installed, pinned
 from project.documents import PROJECT
+from project.trees import modules
 
 #: Named for their caps alone; other dependencies would bring a newest version that does not work.
 _FOR_CAPS = {"fastapi", "highspy"}
@@ -46,18 +48,17 @@ def of_extras() -> set[str]:
     return {canonicalize_name(Requirement(one).name) for one in listed}
 
 
+@cache
 def imported_distributions() -> set[str]:
     """The distributions that the four packages import from, also inside functions."""
-    modules = set()
-    for package in PACKAGES:
-        for path in (PROJECT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Import):
-                    modules |= {alias.name.split(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom):
-                    modules.add((node.module or "").split(".")[0])
+    names = set()
+    for node in (node for tree in modules(*PACKAGES).values() for node in ast.walk(tree)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
     owners = metadata.packages_distributions()
-    others = modules - set(sys.stdlib_module_names) - set(PACKAGES)
+    others = names - set(sys.stdlib_module_names) - set(PACKAGES)
     return {canonicalize_name(owners.get(module, [module])[0]) for module in others}
 
 

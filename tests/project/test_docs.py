@@ -1,11 +1,13 @@
-"""What README and docs show is true: code runs, specs are specs, links lead somewhere, tables are those of the code."""
+"""What README and docs show is true: code runs, links lead somewhere, tables are those of the code; the site works."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping
 from itertools import pairwise
@@ -17,6 +19,7 @@ import pytest
 import typer.main
 from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
+from releases.browser import chromium, opened
 
 from features.registry import slots
 from flows.cli import app
@@ -197,3 +200,46 @@ def test_no_text_installs_spinewise_from_a_registry() -> None:
         path for path in files if path.suffix in {".py", ".md", ".toml", ".j2", ".html", ".js", ".json", ".yml", ""}
     ]
     assert [path for path in texts if forbidden.search(path.read_text("utf-8", "replace"))] == []
+
+
+_LOADS = re.compile(
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["'](https?:)?//|<link[^>]*rel=["'](?:stylesheet|preconnect)["'][^>]*//"""
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; a warning is an error."""
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=PROJECT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_loads_nothing(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    expected = {"index.html", "readme.html", "tutorial.html", "howto/audit.html", "reference/spinewise.html"}
+    assert expected <= pages.keys()
+    assert [name for name, page in pages.items() if _LOADS.search(page)] == []
+    assert 'id="spinewise.runs.run"' in pages["reference/spinewise.html"]
+    assert (site / "images" / "report.png").is_file()
+    assert not (site / "site").exists()
+
+
+@pytest.mark.slow
+def test_the_search_works_in_a_page_from_a_file(site: Path) -> None:
+    with chromium() as browser:
+        page = opened(browser, site / "tutorial.html", ready=False).page
+        page.fill(".md-search__input", "margin of error")
+        page.wait_for_selector(".md-search-result__link[href*='using_a_release.html']", state="attached")

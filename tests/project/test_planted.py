@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
+import scipy.stats  # noqa: F401 - which takes long, and is loaded once so for all children
 from releases.command import forks
 from releases.mutant import Mutant
 from releases.tested_mutants import TESTED, TESTED_SLOWLY
@@ -37,6 +39,7 @@ def test_the_test_of_a_fault_fails_with_it(mutant: Mutant, tmp_path: Path) -> No
     if folder == "features" and not is_installed(name):
         pytest.skip("without the feature")
     forks()  # for its commands, too
+    gc.freeze()  # so that the child does not go through all that is loaded
     child = os.fork()  # which has all that is imported, and ends with the fault
     if child == 0:
         ends = int(pytest.ExitCode.INTERNAL_ERROR)
@@ -56,6 +59,6 @@ def with_fault(mutant: Mutant, folder: Path) -> int:
     assert mutant.plant is not None
     mutant.plant(pytest.MonkeyPatch())
     failures = Failures()
-    words = [f"--basetemp={folder}", "-qx", "-p", "no:cacheprovider", str(TESTS / mutant.test)]
+    words = [f"--basetemp={folder}", "-qx", "--tb=no", "-p", "no:cacheprovider", str(TESTS / mutant.test)]
     ended = pytest.main(words, plugins=[failures])
     return int(ended if failures.stages == ["call"] else pytest.ExitCode.INTERNAL_ERROR)

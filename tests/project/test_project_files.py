@@ -1,7 +1,8 @@
-"""The files for those who carry on are true: versions agree, paths that pages name exist, the workflow runs."""
+"""The files for those who carry on are true: versions agree, paths exist, the workflow runs, benchmarks start."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -129,3 +130,46 @@ def test_a_folder_of_the_second_programs_name_is_not_run(tmp_path: Path) -> None
     run = [sys.executable, "-P", "-m", "auditor", "--help"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("usage: python -P -m auditor")
+
+
+#: Each in a fork, so that none finds what another one has imported or where it has looked for it.
+_HELP_OF_EACH = """
+import io, json, os, runpy, sys
+from contextlib import redirect_stdout
+import numpy, pandas, pyarrow.parquet, pipeline.runs.run
+for path in sys.argv[1:]:
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        sys.argv, sys.path[0], shown = [path, "--help"], "benchmarks", io.StringIO()
+        try:
+            with redirect_stdout(shown):
+                runpy.run_path(path, run_name="__main__")
+        except SystemExit as end:
+            os.write(writer, (shown.getvalue() if not end.code else f"exit {end.code}").encode())
+        except BaseException as error:
+            os.write(writer, repr(error).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as told:
+        print(json.dumps([path, told.read()]))
+    os.waitpid(process, 0)
+"""
+
+
+def test_each_starts_and_takes_its_options() -> None:
+    """Those that `make bench` calls take --json; each is called without any path to the tests."""
+    paths = sorted(path.relative_to(PROJECT) for path in (PROJECT / "benchmarks").glob("*.py"))
+    with_options = [str(path) for path in paths if "ArgumentParser(" in (PROJECT / path).read_text("utf-8")]
+    assert len(paths) <= 15
+    assert len(with_options) == len(paths) - 1, "the others are helpers"
+    command = [sys.executable, "-c", _HELP_OF_EACH, *with_options]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert {path: text for path, text in shown.items() if not text.startswith("usage: ")} == {}
+    dry = ["make", "--dry-run", "bench"]
+    lines = subprocess.run(dry, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    called = set(re.findall(r"benchmarks/\w+\.py", lines))
+    assert len(called) > 8
+    assert [path for path in sorted(called) if "--json" not in shown[path]] == []

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Final
 
-PROJECT = Path(__file__).resolve().parents[2]
+from project.trees import modules
+
 PACKAGES: Final = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise")
 
 #: module -> how often it names `unchecked` beyond its import, and why.
@@ -87,12 +86,6 @@ _OPENING: Final = {
 }  # fmt: skip
 
 
-@cache
-def _modules() -> tuple[tuple[str, ast.Module], ...]:
-    paths = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
-    return tuple((path.relative_to(PROJECT).as_posix(), ast.parse(path.read_text("utf-8"))) for path in paths)
-
-
 def _unchecked(tree: ast.Module) -> int:
     """How often a module that imports `unchecked` names it."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -120,13 +113,16 @@ def _opens(tree: ast.Module) -> bool:
 
 
 def test_what_is_read_unchecked_is_listed_with_the_reason() -> None:
-    found = {module: count for module, tree in _modules() if (count := _unchecked(tree))}
+    found = {module: count for module, tree in modules(*PACKAGES).items() if (count := _unchecked(tree))}
     assert found == {module: count for module, (count, _) in UNCHECKED.items()}
 
 
 def test_what_says_that_a_file_is_readable_is_listed() -> None:
     calls = [
-        (module, node.func) for module, tree in _modules() for node in ast.walk(tree) if isinstance(node, ast.Call)
+        (module, node.func)
+        for module, tree in modules(*PACKAGES).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
     ]
     assert Counter(one for one, call in calls if isinstance(call, ast.Name) and call.id == "Readable") == COMPARED
 
@@ -134,7 +130,7 @@ def test_what_says_that_a_file_is_readable_is_listed() -> None:
 def test_what_opens_files_by_itself_is_listed() -> None:
     listed = Counter(module for modules in OPENERS.values() for module in modules)
     assert max(listed.values()) == 1
-    found = {module for module, tree in _modules() if _opens(tree)}
+    found = {module for module, tree in modules(*PACKAGES).items() if _opens(tree)}
     assert sorted(found - listed.keys()) == [], "read published files by PublishedFiles.unchanged"
     assert sorted(listed.keys() - found) == []
 

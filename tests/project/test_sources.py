@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 from project.conftest import PACKAGES
 from project.documents import PROJECT
+from project.trees import modules
 
 _NAMED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w*)(?:\(\))?`")
 _SUFFIXES = {"py", "parquet", "json", "jsonl", "toml", "md", "csv", "html", "txt", "po", "j2", "js", "sqlite", "lock"}
@@ -22,13 +23,6 @@ _ELSEWHERE = {"release_about", "release_areas", "release_columns", "release_labe
 #: What makes folders above too, if it is given these; by position, too.
 MAKERS = {"mkdir": {"mode", "parents"}, "makedirs": {"name", "mode"}}
 POSITIONS = {"mkdir": ("mode", "parents", "exist_ok"), "makedirs": ("name", "mode", "exist_ok")}
-
-
-@cache
-def modules(*folders: str) -> dict[str, ast.Module]:
-    """The modules below some folders, by their paths."""
-    paths = [path for folder in folders for path in sorted((PROJECT / folder).rglob("*.py"))]
-    return {path.relative_to(PROJECT).as_posix(): ast.parse(path.read_text("utf-8")) for path in paths}
 
 
 @cache

@@ -25,12 +25,9 @@ from auditor.contents import canonical
 from pipeline.model.promise import Promise
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.choices import Exponential, Select
-from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
-from releases.joined_mutants import JOINED
+from releases.kind_mutants import AMOUNTS, JOINED, POSITIVES, READINGS
 from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
-from releases.positive_mutants import POSITIVES
-from releases.reading_mutants import READINGS
 from releases.tested_mutants import DOUBLED_COINS, TESTED, TESTED_SLOWLY, text
 
 _DRAW, _DRAWN = "pipeline.privacy.noise.sampler:Sampler.draw", "return out"

@@ -50,8 +50,8 @@ def _found(name: str, place: str, old: str, new: str, test: str) -> Mutant:
 
 _YEARS, _SERIES, _LEDGER = "features/years/", "features.years.", "pipeline.privacy.ledger."
 _REACH = f"{_YEARS}test_design.py::test_reach_is_that_of_all_pairs[2-2-change-one]"
-_LONG = f"{_YEARS}test_design.py::test_honest_terms_of_long_series_are_confirmed[10-2-add-remove]"
-_MIXED = f"{_YEARS}test_noise.py::test_each_period_stands_alone_and_the_mixed_numbers_follow"
+_LONG = f"{_YEARS}test_design.py::test_honest_terms_of_long_series_are_confirmed[5-5-add-remove]"
+_MIXED = f"{_YEARS}test_records.py::test_each_period_stands_alone_and_the_mixed_numbers_follow"
 _CHAIN = f"{_YEARS}test_releases.py::"
 _FEW = f"{_YEARS}test_records.py::test_a_series_of_few_records_a_person"
 _KNOWN = f"{_LEDGER}dataset:is_known"
@@ -85,7 +85,7 @@ TESTED: tuple[Mutant, ...] = (
            "total += weight *", "total += 0 *", _MIXED),
     _found("the variance of a period is that of what it drew itself", f"{_SERIES}series:counts_variance",
            "in solved.values()", "in [solved[number]]",
-           f"{_YEARS}test_noise.py::test_unmixed_noise_has_the_stated_covariance[False]"),
+           f"{_YEARS}test_records.py::test_unmixed_noise_has_the_stated_covariance[False]"),
     _found("a series of several records a period", f"{_SERIES}chain:refuse_untried",
            "universe.unit.records > 1", "False", f"{_CHAIN}test_a_spec_that_does_not_fit_is_refused"),
     _found("a later period has noise for the whole budget", "pipeline.model.universe:Universe.unit_budget",

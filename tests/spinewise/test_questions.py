@@ -1,13 +1,15 @@
-"""Questions from Python: explained for nothing, released once, and the same as by the command line."""
+"""Questions and plans from Python: explained for nothing, released once, and the same as by the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from releases.asked import asking, ledger_of, measured_here, spent, write_workers
+from releases.command import needs
 
 import spinewise as sw
 from pipeline.questions.manifest import ANSWER
@@ -76,3 +78,19 @@ def test_amounts_may_have_their_domain_with_the_question(tmp_path: Path) -> None
         data.sum("wags").explain(rho="1/2")
     with pytest.raises(sw.InputError, match="where: sex: found"):
         data.where(sex=[])
+
+
+Changed = Callable[..., sw.Spec]
+
+
+@needs("plan")
+def test_a_plan_shows_itself_and_reads_no_records(changed: Changed, blocks: pd.DataFrame) -> None:
+    spec = changed(input={"form": "microdata", "geocode": "block", "file": "no-such-file.csv"})
+    plan = sw.plan(spec, blocks)
+    assert repr(plan).startswith("Plan of village: county 2, block 5")
+    page = plan._repr_html_()
+    assert page.count("<tr") == 1 + len(plan.errors)
+    assert "NaN" not in page
+    assert f"{plan.errors['per_number'][0]:,.2f}" in page
+    with pytest.raises(sw.InputError, match="workers: found 0"):
+        sw.plan(spec, blocks, workers=0)

@@ -121,21 +121,15 @@ def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["none", "flipped", "swapped", "empty"])
-def test_altered_batches_are_computed_again(
-    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("swapped", [False, True])
+def test_altered_batches_are_computed_again_and_others_are_not(
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, swapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(level_task, "BATCH_OPERATIONS", 1.0)  # a batch for each family
     directory = stop(town_spec, tmp_path, "estimate block", within=True)
     kept = sorted((directory.main.checkpoints / "batches").rglob("*.npz"))
     assert len(kept) == 2
-    for path in kept:
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        altered = {"flipped": bytes(content), "empty": b""}
-        if damage in altered:
-            path.write_bytes(altered[damage])
-    if damage == "swapped":
+    if swapped:
         shutil.copy(kept[0], kept[1])
         kept[0].unlink()
     read: list[bool] = []
@@ -149,25 +143,8 @@ def test_altered_batches_are_computed_again(
 
     monkeypatch.setattr(Batches, "get", watched)
     assert public_bytes(run(town_spec, tmp_path)) == undisturbed
-    assert any(read) == (damage == "none")
+    assert any(read) != swapped
     assert not list(directory.restricted.rglob("*.npz"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
-def test_an_altered_checkpoint_or_file_is_made_again(
-    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, what: str
-) -> None:
-    """Also where the alteration leaves valid JSON: a number that the solvers told."""
-    directory = stop(town_spec, tmp_path, "tables tract")
-    path = directory.main.checkpoints / what if what.endswith(".json") else directory.public / what
-    content = path.read_bytes()
-    assert not what.endswith(".json") or content.count(b'"families": ') > 1
-    altered = content.replace(b'"families": ', b'"families": 9')
-    path.write_bytes(altered if altered != content else content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    progress = Performed()
-    assert public_bytes(run(town_spec, tmp_path, progress=progress)) == undisturbed
-    assert "estimate tract" in progress.steps
 
 
 _RACER = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from releases.command import environment, spinewise
@@ -133,11 +135,20 @@ def _watched(watcher: threading.Thread, stop: threading.Event) -> Iterator[None]
         watcher.join()
 
 
+def _rows(home: Path, query: str) -> list[tuple[Any, ...]]:
+    """Of the engine's database."""
+    (database,) = home.rglob("*.db")
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
+
+
 @pytest.mark.slow
 def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_path: Path) -> None:
     """The whole command line, with the engine: run by --key fd:, recomputed by command:, and a run refused.
 
-    The planted count is that of persons in one cell of one block, a number that stands for nothing else.
+    The server is the user's own, which keeps all that it is told: logs where the user asks for it, and no inputs of
+    tasks but those that each waits for. The planted count is that of persons in one cell of one block, a number that
+    stands for nothing else.
     """
     repeated = ('file = "units.csv", form = "long"', 'file = "units.csv", form = "long", repeated = "add"')
     spec = write_town(tmp_path / "in", OWN_KEY, repeated, *LIGHT)
@@ -172,22 +183,28 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
         shutil.copytree(tmp_path / "in", tmp_path / "bad")
         with (tmp_path / "bad" / "persons.csv").open("a") as file_:
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
+        logged = _rows(home, "select count(*) from log")
         bad = spinewise(
             "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1,
             "--key", f"file:{key}",
-            fresh=True, **engine, **logging,
+            fresh=True, **engine,
         )  # fmt: skip
-        assert bad.returncode == 2
+        assert (bad.returncode, bad.stdout, "Traceback" in bad.stderr) == (2, "", False)
+        assert bad.stderr.count("SECRETVALUE") == 1, "who is at the keyboard is told all of it, once"
+        assert _rows(home, "select count(*) from log") == logged, "by default no line of a log is told"
     assert found == set(), "the process list shows the key"
     shown = done.stdout + done.stderr + again.stdout + again.stderr
     assert secret not in shown + bad.stdout + bad.stderr
     assert str(planted) not in shown
-    assert "Traceback" not in shown, "(a refusal is logged with one, at the level of this test)"
-    (database,) = home.rglob("*.db")
-    with closing(sqlite3.connect(database)) as connection:
-        for kind in ("log", "artifact", "flow_run", "task_run_state"):
-            (rows,) = connection.execute(f"SELECT count(*) FROM {kind}").fetchone()
-            assert rows, f"the engine's database has a {kind}, and so it is looked at"
+    assert "Traceback" not in shown
+    for kind in ("log", "artifact", "flow_run", "task_run_state"):
+        assert _rows(home, f"select count(*) from {kind}") > [(0,)], f"the engine's database has a {kind}"
+    assert all(str(tmp_path) in text for (text,) in _rows(home, "select parameters from flow_run"))
+    tasks = [json.loads(text) for (text,) in _rows(home, "select task_inputs from task_run")]
+    named = [item for task in tasks for items in task.values() for item in items]
+    assert len(tasks) > 20
+    assert all(item.keys() == {"input_type", "id"} and item["input_type"] == "task_run" for item in named)
+    assert all(UUID(item["id"]) for item in named)
     places = [path for folder in (home, Path(client), root / "public") for path in folder.rglob("*") if path.is_file()]
     places += [root / "restricted" / "run.log", tmp_path / "refused" / "town" / "restricted" / "run.log"]
     for path in places:
@@ -195,7 +212,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
         for word in (secret.encode(), bytes.fromhex(secret), b"SECRETVALUE"):
             assert word not in content, path
         if path.suffix != ".parquet":
-            assert str(planted).encode() not in content, path
+            assert not any(text.encode() in content for text in (str(planted), f"{planted:,}")), path
     assert len(public_bytes(root)) > 20
     for path in (path for path in root.rglob("*") if path.is_file()):
         assert secret.encode() not in path.read_bytes(), "a key that was handed in is not kept"

@@ -27,7 +27,7 @@ from releases.wages import OVER, write_wages
 from releases.wide import CHOSEN, write_wide
 
 import pipeline.confidential.measure
-from auditor.program import audit
+from auditor.program import audit, audit_with
 from pipeline.confidential.accuracy import TableErrors, accuracy_page
 from pipeline.confidential.measure import measure_level, select_versions
 from pipeline.confidential.refusals import shielded
@@ -137,7 +137,9 @@ def test_choices_of_another_epsilon_are_found(
         return choose(replace(self, epsilon=Fraction(1, 10**6)), *arguments)
 
     def failed() -> set[str]:
-        return {one.check for one in audit(job.run.root, chosen / "key" if key else None) if not one.passed}
+        # Without the key as for a test key: a search for weak keys takes most of the time.
+        found = audit(job.run.root, chosen / "key") if key else audit_with(job.run.root, None, True, None)
+        return {one.check for one in found if not one.passed}
 
     assert failed() == set()
     with monkeypatch.context() as patch:

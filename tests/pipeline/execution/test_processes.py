@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import re
 import subprocess
 import sys
 import zipfile
@@ -18,6 +19,9 @@ from releases.command import environment
 from pipeline.errors import InputError, MemoryShortError
 from pipeline.execution.cluster import check_encrypted
 from pipeline.execution.faults import fault_of, interruption_of, may_be_retried
+from pipeline.execution.job import RunLog
+from pipeline.execution.settings import memory_now
+from pipeline.execution.steps import Step
 from pipeline.records.record_files import open_records
 
 
@@ -128,3 +132,28 @@ def test_a_limit_of_the_machine_is_told_also_where_it_is_behind_another_error(er
         behind.__cause__ = error
         assert fault_of(behind) == direct
     assert fault_of(ImportError("no module")) is None
+
+
+MEGABYTES = 400
+HELD = f"held = bytearray({MEGABYTES} * 10**6); print(flush=True); input()"
+
+
+def test_memory_is_that_of_all_processes_while_they_are_there_and_after(tmp_path: Path) -> None:
+    before = memory_now()
+    child = subprocess.Popen([sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert memory_now() - before > MEGABYTES * 0.9e6
+    child.communicate(b"\n")
+    assert memory_now() - before < MEGABYTES * 0.5e6
+    path = tmp_path / "run.log"
+    step = Step("measure", lambda: None)
+    with path.open("wb") as file:
+        logged = RunLog(file.fileno())
+        logged.start(step)
+        logged.finish(step)
+    line = r"measure: [0-9.]+ s, peak memory \d+ MB, of the largest other process that has ended (\d+) MB"
+    found = re.search(line, path.read_text())
+    assert found is not None
+    assert int(found[1]) > MEGABYTES * 0.9

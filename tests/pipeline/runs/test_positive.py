@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import feature_module
-from releases.positive_mutants import true_counts
+from releases.kind_mutants import true_counts
 from releases.positive_town import AGES, BLOCKS, EVERYWHERE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
 

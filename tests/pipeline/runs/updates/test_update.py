@@ -1,9 +1,10 @@
-"""A version made with answers: from public files alone, equal to dense least squares, exact where it must be."""
+"""A version of a release, with answers or with corrected texts: by dense least squares, followed by both programs."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,21 +16,27 @@ import pytest
 from releases.again import computed_again
 from releases.asked import ask
 from releases.command import needs
+from releases.signed import cli, keys_in
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, write_town
 from releases.small import run as run_release
-from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
+from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, seal, update
 
 from auditor.check.release import check_release
 from pipeline.confidential.custody import KeySource
+from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.changes import read_changes
+from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import read_measurement
-from pipeline.runs.updates import Updated
+from pipeline.release.tables import read_table, write_table
+from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
+from pipeline.runs.updates import Updated, update_release
 from pipeline.runs.verify import verify_release
+from pipeline.signatures.statement import is_signed, sign_release, signature_problems
 from pipeline.storage.paths import unchecked
 
 
@@ -224,3 +231,114 @@ def test_pure_budgets_add_up(tmp_path: Path) -> None:
     assert (statement.framework, statement.budget, statement.budget_decimal) == ("pure", "3/2", "1.5")
     (noise,) = [one for one in statement.noise if one.query == answer.name]
     assert (noise.mechanism, noise.scale, noise.share) == ("discrete_laplace", "4", "1/3")
+
+
+REPORTED = """[publish]
+replicates = 2
+unbiased = true
+[report]
+title = "Wrokers of two counties"
+[input]"""
+CORRECTIONS = '[report]\ntitle = "Workers of two counties"\nversion = "2, corrected"\n'
+#: What may be another in a version with corrected texts.
+DESCRIBING = ("public/manifest.json", "public/report.html", "public/datapackage.json", "public/changes.json")
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A release whose title has a typing error, and the version without it."""
+
+    spec: Path
+    release: Path
+    texts: Path
+    events: int
+    new: Updated
+
+
+def correct(release: Path, texts: Path, out: Path) -> Updated:
+    return update_release(release, (), out, 1, Silent(), texts=texts)
+
+
+def events_of(folder: Path) -> KnownLedger:
+    with Ledger.open(str(folder / "ledger.sqlite"), state=folder / "state") as ledger:
+        return KnownLedger(ledger.id, ledger.events())
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corrected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrected]:
+    folder = tmp_path_factory.mktemp("texts")
+    with charged_release(folder, ("[input]", REPORTED)) as (spec, release):
+        texts = written(folder / "corrections.toml", CORRECTIONS)
+        events = len(events_of(folder / "in").events)
+        yield Corrected(spec, release, texts, events, correct(release, texts, folder / "new"))
+
+
+def numbers(root: Path) -> dict[str, bytes]:
+    """Every public file but those that describe the release, or are of the version before."""
+    files = public_bytes(root)
+    return {name: files[name] for name in files if name not in DESCRIBING and "public/replaced/" not in name}
+
+
+def test_no_number_is_another_and_nothing_is_charged(corrected: Corrected) -> None:
+    """The ledger has no further event, and counts the receipt that both versions state once."""
+    assert numbers(corrected.new.root) == numbers(corrected.release)
+    assert {"public/measurements/tract/sex.parquet", "public/histograms/tract.parquet"} <= numbers(
+        corrected.release
+    ).keys()
+    assert not (corrected.new.root / "restricted/key").exists()
+    changes = json.loads((corrected.new.root / "public/changes.json").read_text("utf-8"))
+    assert (changes["version"], changes["answers"]) == (2, [])
+    assert all(table["changed"] == table["largest"] == 0 for table in changes["tables"])
+    assert {one["key"]: one["after"] for one in changes["texts"]} == {
+        "report.title": "Workers of two counties", "report.version": "2, corrected",
+    }  # fmt: skip
+    ledger = events_of(corrected.spec.parent)
+    assert len(ledger.events) == corrected.events
+    compared = compare_receipts(find_manifests([corrected.release, corrected.new.root]), ledger)
+    assert (compared.problems, [one.cost for one in compared.spending]) == ((), [Fraction(1)])
+    old, new = (read_manifest(root / "public/manifest.json") for root in (corrected.release, corrected.new.root))
+    assert (new.receipts, new.privacy, new.joint, new.status) == (old.receipts, old.privacy, old.joint, old.status)
+    assert (new.key_commitment, new.input_fingerprints) == (old.key_commitment, old.input_fingerprints)
+
+
+def test_a_signature_is_of_the_version_that_was_signed(corrected: Corrected, tmp_path: Path) -> None:
+    key, _, public = keys_in(tmp_path / "keys")
+    release = shutil.copytree(corrected.release, tmp_path / "release" / corrected.release.name)
+    sign_release(release_at(release), key)
+    with pytest.raises(InputError, match="--signed-by"):
+        correct(release, corrected.texts, tmp_path / "new")
+    words = ("--texts", corrected.texts, "--out", tmp_path / "new", "--signed-by", public, "--workers", 1)
+    done = cli("update", release, *words)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "a signature, a proof and an entry in a log hold for the version that it replaces" in said
+    new = release_at(tmp_path / "new" / release.name)
+    assert not is_signed(new)
+    assert signature_problems(new, key.public())
+    shutil.copy(release / "public/manifest.sig", new.public / "manifest.sig")
+    assert signature_problems(new, key.public())  # as a forger would: it is not of this manifest
+    assert signature_problems(release_at(release), key.public()) == []
+
+
+def test_what_is_not_corrected(corrected: Corrected, tmp_path: Path) -> None:
+    """With answers; where nothing is another; where a published number does not follow from the measurements."""
+    with pytest.raises(InputError, match=r"--texts: found .* together with --with"):
+        update_release(corrected.release, [tmp_path], tmp_path / "new", 1, Silent(), texts=corrected.texts)
+    with pytest.raises(InputError, match="or a file of corrected texts for readers with --texts"):
+        update_release(corrected.release, (), tmp_path / "new", 1, Silent())
+    with pytest.raises(InputError, match="corrects nothing"):
+        correct(corrected.new.root, corrected.texts, tmp_path / "new")
+    release = shutil.copytree(corrected.release, tmp_path / "release")
+    path = release / "public/tables/sex/tract.parquet"
+    table = read_table(unchecked(path))
+    table.counts[0, 0] += 1
+    write_table(path, release, [table])
+    seal(release)
+    with pytest.raises(InputError, match=r"sex/tract\.parquet is computed otherwise than it was published"):
+        correct(release, corrected.texts, tmp_path / "new")
+    assert not (tmp_path / "new/work").exists()
