@@ -378,8 +378,7 @@ def resolve_household_tables(
         if not levels:
             part.add("levels", "no level is named; leave it out for all levels")
         for level in levels:
-            if level not in level_names:
-                part.add("levels", unknown("level", level, level_names, are="the levels are"))
+            part.known_level("levels", level, level_names)
         if len(problems.lines) == before and "" in known and companion in known:
             with problems.noted():
                 persons = Query.parse(section.persons, known[""].schema, where=part.full_key("persons"))

@@ -181,18 +181,15 @@ def check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
     """Note what in [input] does not fit the schema; `problems` are the universe's."""
     input_problems, before = problems.at("input"), len(problems.lines)
     for name in section.columns if section.form != "reports" else ():
-        if name not in schema.names:
-            input_problems.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
+        input_problems.known(dotted(["columns", name]), "attribute", name, schema.names)
     for name, values in section.values.items():
-        if name not in schema.names:
-            input_problems.add(dotted(["values", name]), unknown("attribute", name, schema.names))
+        if not input_problems.known(dotted(["values", name]), "attribute", name, schema.names):
             continue
         allowed = schema.attribute(name).values
         if section.form != "wide":  # there they are parts of columns' names
             _check_ranges(values, input_problems.at(dotted(["values", name])))
         for text, value in values.items():
-            if value not in allowed:
-                input_problems.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
+            input_problems.known(dotted(["values", name, text]), f"value of {name}", value, allowed)
     if section.form == "wide" and len(problems.lines) == before:
         with problems.noted(below=True):
             expand_cells(section.cells, schema, coded=section.coded, values=section.values)

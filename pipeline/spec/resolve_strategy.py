@@ -18,7 +18,7 @@ from pipeline.model.selection import StatedSelection
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.spec.preset import Preset, PresetLevel
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import LevelSection, QuerySection, SelectSection, StrategySection
 from postprocess.marginal import refines
 
@@ -47,16 +47,13 @@ def resolve_selections(
         problems: of the section `select`.
     """
     selections = []
-    names: dict[str, str] = {}
+    problems.note_alike(sections)
     for name, section in sections.items():
         entry_problems = problems.at(dotted([name]))
         before = len(problems.lines)
         if not name.isidentifier():
             entry_problems.add("", f"found the name {name!r}; allowed are letters, digits and _, a letter first")
-        if (other := names.setdefault(name.casefold(), name)) != name:
-            entry_problems.add("", f"differs from {other!r} in capital letters only; names must differ by more")
-        if section.level not in level_names:
-            entry_problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
+        entry_problems.known_level("level", section.level, level_names)
         versions = _versions(section, schema, entry_problems)
         _check_thresholds(section, entry_problems)
         if budget is None or len(problems.lines) > before:
@@ -171,8 +168,7 @@ def resolve_strategy(
     """
     before, unstated = len(problems.lines), LevelSection(share=None if whole else Fraction(0))
     for name in section.levels:
-        if name not in level_names:
-            problems.add(dotted(["levels", name]), unknown("level", name, level_names, are="the levels are"))
+        problems.known_level(dotted(["levels", name]), name, level_names)
     matched: Mapping[str, PresetLevel] = {}
     if preset is not None:
         with problems.noted():

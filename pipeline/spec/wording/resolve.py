@@ -8,7 +8,7 @@ from pipeline.model.labels import Labels, in_language
 from pipeline.model.schema import Schema
 from pipeline.model.texts.available import languages
 from pipeline.model.universe import Universe
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import GeographySection
 from pipeline.spec.wording.sections import LabelsSection, NamesSection
 
@@ -18,8 +18,7 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
     levels = geography.level_names
     for table in ("names", "labels"):
         for level in getattr(geography, table) or {}:
-            if level not in levels:
-                problems.add(dotted([table, level]), unknown("level", level, levels, are="the levels are"))
+            problems.known_level(dotted([table, level]), level, levels)
     _note_alike("labels", levels, geography.labels or {}, problems)
     for level, section in (geography.names or {}).items():
         _note_file(section, problems.at(dotted(["names", level])))
@@ -50,9 +49,9 @@ def note_language(
             texts += [text for values in (section.values or {}).values() for text in values.values()]
     stated = sorted({tag for one in texts for tag in one if tag})
     known = [*stated, *(one for one in languages() if one not in stated)]
-    if language not in known and language.partition("-")[0] not in known:
-        problems.add(
-            "language", unknown("language of names, labels or the report's texts", language, known, are="they are in")
+    if language.partition("-")[0] not in known:
+        problems.known(
+            "language", "language of names, labels or the report's texts", language, known, are="they are in"
         )
 
 
@@ -86,8 +85,7 @@ def _values(schema: Schema) -> dict[str, tuple[str, ...]]:
 
 def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str], problems: Problems) -> None:
     for name in names:
-        if name not in known:
-            problems.add(dotted([*key.split(".", 1), name]), unknown(kind, name, known))
+        problems.known(dotted([*key.split(".", 1), name]), kind, name, known)
 
 
 def _note_alike(key: str, known: Sequence[str], stated: Mapping[str, Mapping[str, str]], problems: Problems) -> None:
