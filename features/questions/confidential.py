@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
-from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
+from pipeline.confidential.charge import charged_for, check_charged, own_ledger, receipt_of
 from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
@@ -254,11 +254,7 @@ def refuse_other(
     if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
         raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
     with own_ledger() as ledger:
-        if not has_charge(ledger, charge):
-            raise InputError(
-                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.plan.dataset!r}; "
-                "nothing was drawn, since its noise was never charged"
-            )
+        check_charged(ledger, again, [charge], "this answer")
         return tuple(receipt_of(charged) for charged in ledger.charged(charge))
 
 

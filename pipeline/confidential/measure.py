@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -160,20 +161,18 @@ class LinkChecks(ABC):
         """
 
 
-#: Gives what checks the records of a link's universes; None for links whose records are not compared.
-ChecksOf = Callable[[Link], LinkChecks | None]
+def link_checks(link: Link) -> LinkChecks | None:
+    """What checks the records of two linked universes; None where nothing of a feature compares them."""
+    return cast("LinkChecks | None", import_module("features.confidential_registry").link_checks(type(link)))
 
 
-def check_universe(
-    job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]], checks_of: ChecksOf
-) -> list[str]:
+def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
     """Refuse, before anything is spent, impossible records and constraints that no release could keep.
 
     Args:
         job: the run.
         universe: whose records and constraints are checked; the release's own after all others are counted.
         facilities: universe -> of each of its bounds, `(n_geounits, n_columns)`.
-        checks_of: of its links with other universes.
 
     Returns:
         What is odd, one sentence each; the sentences show confidential counts.
@@ -183,7 +182,7 @@ def check_universe(
         InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
     by_name = {one.name: one for one in job.universes}
-    found = [(link, by_name[link.by], checks_of(link)) for link in job.links if link.of == universe.name]
+    found = [(link, by_name[link.by], link_checks(link)) for link in job.links if link.of == universe.name]
     links = [(link, other, checks) for link, other, checks in found if checks is not None]
     own, leaves = facilities[universe.name], job.spine.levels[-1]
     at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}

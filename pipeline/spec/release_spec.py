@@ -49,19 +49,13 @@ class ReleaseSpec(UniverseSections):
     purpose: Literal["example"] | None = Field(
         default=None, description='"example" where the records are made up: the release says so; leave it out otherwise'
     )
-    privacy: PrivacySection = Field(
-        default_factory=lambda: PrivacySection.model_validate({}), description="the privacy-loss budget"
-    )
+    privacy: PrivacySection = Field(default_factory=PrivacySection, description="the privacy-loss budget")
     geography: GeographySection = Field(description="a table with the file and the levels of the public list of leaves")
     postprocess: PostprocessSection = Field(
-        default_factory=lambda: PostprocessSection.model_validate({}), description="how the release is computed"
+        default_factory=PostprocessSection, description="how the release is computed"
     )
-    publish: PublishSection = Field(
-        default_factory=lambda: PublishSection.model_validate({}), description="what is published"
-    )
-    report: ReportSection = Field(
-        default_factory=lambda: ReportSection.model_validate({}), description="the report for readers"
-    )
+    publish: PublishSection = Field(default_factory=PublishSection, description="what is published")
+    report: ReportSection = Field(default_factory=ReportSection, description="the report for readers")
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
     )

@@ -69,7 +69,7 @@ class UniverseResolver:
         self.sections: UniverseSections = stated
         self.own: UniverseSections | None = spec if name else None
         self.privacy: PrivacySection = spec.privacy
-        self.own_privacy: PrivacySection | CompanionPrivacySection = stated.privacy
+        self.own_privacy: CompanionPrivacySection = stated.privacy
         self.level_names: tuple[str, ...] = spec.geography.level_names
         self._bypass = bool(spec.geography.bypass)
         self._passes: tuple[Sequence[str], str] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
@@ -34,8 +33,6 @@ from pipeline.spec.privacy_section import CompanionPrivacySection
 from pipeline.spec.slots import SlottedSection
 from pipeline.spec.wording.fields import Texts
 from pipeline.spec.wording.sections import LabelsSection, Names, ReportTexts
-
-_TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
 WholeNumber = Annotated[StrictInt, Field(ge=0)]
 #: As many as a release can have records, see `pipeline.records.columns.LARGEST_COUNT`.

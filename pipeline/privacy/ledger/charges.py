@@ -85,6 +85,11 @@ class Charge:
         if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
             raise ValueError("a charge names a query at a level twice; both would draw the same noise")
 
+    @property
+    def due(self) -> tuple[Group, ...]:
+        """The groups that are charged with it: none of a later period, since its series was charged with the first."""
+        return self.groups if self.series is None or self.series.number == 0 else ()
+
 
 @dataclass(frozen=True)
 class Charged:

@@ -78,8 +78,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
                 "these; the same fingerprint cannot stand for both"
             )
         return
-    groups = charge.groups if charge.series is None or charge.series.number == 0 else ()
-    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in groups]
+    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.due]
     cost_of_run = sum((cost for _, cost in costs), Fraction(0))
     if state.closed:
         raise BudgetRefusedError(
