@@ -301,7 +301,7 @@ class Universe:
         """
         promise, uses = self.promise, []
         for draw in self.draws():
-            query, told = draw.query, self._told_by(draw.query)
+            query, told = draw.query, self.told_by(draw.query)
             if draw.asked is not None:
                 noise, cost = draw.asked.noise, draw.asked.cost
                 uses.append(MechanismUse(draw.level, query.name, told, query.n_asked, noise, cost))
@@ -312,7 +312,7 @@ class Universe:
             level, select, finest = one.level, one.select, one.versions[-1]
             for name, told, size, mechanism in (
                 (select.stream_name, frozenset[str](), 1, select.mechanism),
-                (select.measured_name, self._told_by(finest), finest.size, one.noise),
+                (select.measured_name, self.told_by(finest), finest.size, one.noise),
             ):
                 uses.append(MechanismUse(level, name, told, size, mechanism, promise.cost(mechanism), chosen=True))
         return tuple(uses)
@@ -330,7 +330,7 @@ class Universe:
             raise ValueError("what was drawn before has no price beside invariants, bypassing, amounts or a series")
         return self.earlier.uses
 
-    def _told_by(self, query: Query) -> frozenset[str]:
+    def told_by(self, query: Query) -> frozenset[str]:
         """The attributes that a query does not sum out."""
         groupings = zip(self.schema.names, query.groups, strict=True)
         return frozenset(name for name, groups in groupings if any(group != groups[0] for group in groups))

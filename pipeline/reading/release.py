@@ -284,20 +284,15 @@ class Release:
         Raises:
             InputError: this holds no amount, or has no such table at the level.
         """
-        number, universe = self._reader.index_of(level), self._reader.universe
+        universe = self._reader.universe
         links = [link for link in self._reader.published.links if link.same_records and link.of == universe.name]
         if not links:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
                 "companion of an amount"
             )
-        published = {table.name: table.levels for table in universe.tables}
-        if level not in published.get(name, ()):
-            raise InputError(
-                f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
-                f"{', '.join(published) or 'none'}"
-            )
-        geocodes = self._reader.spine.levels[number].geocodes
+        self._reader.published_table(name, level)
+        geocodes = self._reader.spine.level(level).geocodes
         columns: dict[str, Any] = dict(links[0].means(self._reader.published, name, level, geocodes))
         for column, values in columns.items():
             if values.dtype == np.float64:

@@ -218,6 +218,15 @@ def _file(value: object, info: ValidationInfo) -> Path:
     return path
 
 
+def in_short(key: str, section: type[BaseModel], *types: type) -> BeforeValidator:
+    """Lets a section be stated by one of its keys alone: by a text, or by what is of another of these types."""
+
+    def whole(value: object) -> object:
+        return {key: value} if isinstance(value, (str, *types)) else value
+
+    return BeforeValidator(whole, json_schema_input_type=str | section)
+
+
 def expanded(name: str | Path) -> Path:
     """A path with the home directory that it begins with; ValueError where nobody has that."""
     try:
