@@ -7,7 +7,6 @@ and the same question again, of the same records with the same key and budget, d
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,6 +18,7 @@ from pipeline.confidential.charge import charged_for, check_charged, own_ledger,
 from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
+from pipeline.model.content import content_sha256
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.dataset import ANSWER
@@ -175,7 +175,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         for one in plan.parts
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
-    use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
+    use = KeyUse(key.commitment(), "", content_sha256(layout), fingerprint)
     return Charge(
         plan.dataset, run, ANSWER + work.name, plan.neighbours, groups, key=use, units=work.records.unit or ""
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
+from pipeline.model.content import content_sha256
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.provenance import accepted_inputs
@@ -206,7 +205,7 @@ def _layout(job: Job, universe: Universe) -> str:
     """Hash of how the records are counted: two fingerprints of records are comparable where it is the same."""
     content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
     content += universe.measure.layout()
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return content_sha256(content)
 
 
 def receipt_of(charged: Charged, earlier: Fraction = Fraction(0)) -> Receipt:

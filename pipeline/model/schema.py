@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -16,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from pipeline.errors import SpecError
+from pipeline.model.content import content_sha256
 from postprocess.arrays import IntArray
 
 #: Names that queries give a meaning of their own.
@@ -330,8 +329,7 @@ class Schema:
 
     @cached_property
     def _fingerprint(self) -> str:
-        content = [[a.name, *a.values] for a in self.attributes]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
+        return content_sha256([[a.name, *a.values] for a in self.attributes])
 
     def fingerprint(self) -> str:
         """SHA-256 of the attributes and values: what the numbering of the cells depends on."""

@@ -7,8 +7,6 @@ What is made of a fact, the feature that states it answers: estimation, the page
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import Any
 
 from geography.spine import Spine
 from pipeline.errors import SpecError
+from pipeline.model.content import content_sha256
 from pipeline.model.draw import Draw
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.promise import MechanismUse, Promise
@@ -384,12 +383,12 @@ class Universe:
     @cached_property
     def _privacy_fingerprint(self) -> str:
         own = [] if self.series is None else [self.series.own]
-        return hashlib.sha256(json.dumps([*self._privacy_content(), *own]).encode()).hexdigest()
+        return content_sha256([*self._privacy_content(), *own])
 
     @cached_property
     def series_fingerprint(self) -> str:
         """The same over what all releases of its series have in common."""
-        return hashlib.sha256(json.dumps(self._privacy_content()).encode()).hexdigest()
+        return content_sha256(self._privacy_content())
 
     def _privacy_content(self) -> list[object]:
         levels = [

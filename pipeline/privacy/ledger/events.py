@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.model.content import content_sha256
 from pipeline.privacy.noise.mechanisms import MechanismName, mechanism
 
 
@@ -383,8 +384,7 @@ class KeyUse:
     @classmethod
     def read_so(cls, commitment: str, universe: str, layout: str, counts: str, reading: Sequence[object]) -> KeyUse:
         """The use over counts of records that are read so, as JSON."""
-        records = hashlib.sha256(json.dumps([counts, list(reading)]).encode()).hexdigest()
-        return cls(commitment, universe, layout, records)
+        return cls(commitment, universe, layout, content_sha256([counts, list(reading)]))
 
 
 def conflicting(dataset: str, use: KeyUse, before: Iterable[tuple[str, KeyUse]]) -> str:
