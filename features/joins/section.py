@@ -278,13 +278,11 @@ class JoinForms:
         for own, theirs in pairs.items():
             key = dotted(["householder", own])
             known = self._known(key, own, self.persons) and self._known(key, theirs, self.households)
-            if known and (
-                extra := [x for x in _labels(theirs, self.households) if x not in _labels(own, self.persons)]
-            ):
+            if known and (extra := [x for x in self.households.terms[theirs] if x not in self.persons.terms[own]]):
                 self.problems.add(
                     key,
                     f"{theirs!r} has the label {extra[0]!r}, which {own!r} does not have; its labels are "
-                    f"{', '.join(_labels(own, self.persons))}",
+                    f"{', '.join(self.persons.terms[own])}",
                 )
         if clash := [term for term in pairs if term in where]:
             self.problems.add(dotted(["householder", clash[0]]), "stands in `where`, too; leave one of them out")
@@ -378,10 +376,10 @@ class JoinForms:
 
     def _known(self, key: str, term: str, schema: Schema) -> bool:
         """Whether the term is an attribute or recode; noted otherwise."""
-        return self.problems.known(key, "attribute or recode", term, _terms(schema))
+        return self.problems.known(key, "attribute or recode", term, schema.terms)
 
     def _known_labels(self, key: str, term: str, values: Sequence[str], schema: Schema) -> bool:
-        labels = _labels(term, schema)
+        labels = schema.terms[term]
         known = [self.problems.known(key, f"value of {term}", value, labels) for value in values]  # each is noted
         return all(known)
 
@@ -421,15 +419,6 @@ class JoinForms:
 
 def _product(terms: Sequence[str] | Mapping[str, str]) -> str:
     return " * ".join(terms) or "total"
-
-
-def _terms(schema: Schema) -> list[str]:
-    return [*schema.names, *(recode.name for recode in schema.recodes)]
-
-
-def _labels(term: str, schema: Schema) -> tuple[str, ...]:
-    recode = schema.recode(term)
-    return schema.attribute(term).values if recode is None else recode.labels
 
 
 def _answers_with(query: Query, values: Mapping[str, Sequence[str]]) -> BoolArray:

@@ -281,6 +281,11 @@ class Carried:
     answers: Callable[[Query, int, int], IntArray]
 
 
+def _context(job: Job, fingerprint: str, universe: Universe) -> tuple[str, str, str]:
+    """What all noise of a universe is bound to: records, spine and all that its distribution depends on."""
+    return fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint()
+
+
 def measure_level(
     job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str, carried: Carried | None = None
 ) -> None:
@@ -299,7 +304,7 @@ def measure_level(
         carried: of a release in a series whose numbers mix periods, what is added of the others.
     """
     folder = job.folder(universe)
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     answers = [
         _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
         for name, query in universe.invariants
@@ -415,7 +420,7 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
         universe: the release's own, or a companion.
         selection: what is chosen, at which level.
     """
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     select, level, size = selection.select, selection.level, selection.size
     choosing = key.stream_key(context, level, select.stream_name)
     measuring = key.stream_key(context, level, select.measured_name)
@@ -454,7 +459,7 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
         level: name of the level.
     """
     folder = job.folder(universe)
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     above = job.spine.levels[job.spine.index_of(level) - 1]
     released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
     counts, geounits = true_histogram(job, universe, level), job.spine.level(level)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -298,6 +298,12 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The attributes' names, in order."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def terms(self) -> Mapping[str, tuple[str, ...]]:
+        """Attribute or recode -> its values, or the labels of its groups; what queries name, in order."""
+        values = {attribute.name: attribute.values for attribute in self.attributes}
+        return values | {recode.name: recode.labels for recode in self.recodes}
 
     @property
     def shape(self) -> tuple[int, ...]:

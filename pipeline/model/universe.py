@@ -378,10 +378,6 @@ class Universe:
         records one person's change alters, what the measure adds, the answers that were added, and the place in
         a series. The order of a level's queries does not matter.
         """
-        return self._privacy_fingerprint
-
-    @cached_property
-    def _privacy_fingerprint(self) -> str:
         own = [] if self.series is None else [self.series.own]
         return content_sha256([*self._privacy_content(), *own])
 

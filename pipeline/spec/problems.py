@@ -6,7 +6,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,7 @@ class Problems:
         except SpecError as error:
             self.lines.append(self.full_key(str(error)) if below else str(error))
 
-    def known(self, key: str, kind: str, name: str, allowed: Sequence[str], *, are: str = "allowed are") -> bool:
+    def known(self, key: str, kind: str, name: str, allowed: Collection[str], *, are: str = "allowed are") -> bool:
         """Whether a name is one of those allowed; noted at `key` where it is not."""
         if name not in allowed:
             self.add(key, unknown(kind, name, allowed, are=are))
@@ -102,7 +102,7 @@ class Problems:
             raise SpecError("\n".join(f"{self.source}: {line}" for line in dict.fromkeys(self.lines)))
 
 
-def unknown(kind: str, name: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
+def unknown(kind: str, name: str, allowed: Collection[str], *, are: str = "allowed are") -> str:
     """The message of an unknown name: "'stat' is not a level; did you mean 'state'? allowed are state, county"."""
     return f"{name!r} is not {_with_article(kind)};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
 
@@ -111,7 +111,7 @@ def _with_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _hint(name: str, allowed: Sequence[str]) -> str:
+def _hint(name: str, allowed: Collection[str]) -> str:
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.65)
     return f" did you mean {close[0]!r}?" if close else ""
 

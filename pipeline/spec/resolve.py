@@ -20,7 +20,7 @@ from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.edit_rules import combinations_of, values_of
+from pipeline.spec.edit_rules import combinations_of
 from pipeline.spec.input_section import check_input
 from pipeline.spec.kind import Kind
 from pipeline.spec.preset import Preset, load_preset
@@ -294,12 +294,12 @@ class UniverseResolver:
         """`(n_cells,)`: a cell is impossible if it fits all terms of one of the combinations."""
         problems, before = self.problems, len(self.problems.lines)
         impossible = np.zeros(self.schema.n_cells, dtype=np.bool_)
-        known = values_of(self.schema)
+        known = self.schema.terms
         for entry, combination in combinations_of(self.sections.structural_zeros, known, problems):
             cells = np.ones(self.schema.n_cells, dtype=np.bool_)
             for term, values in combination.items():
                 key = f"{entry}.{dotted([term])}"
-                if problems.known(key, "attribute or recode", term, tuple(known)):
+                if problems.known(key, "attribute or recode", term, known):
                     labels = known[term]
                     told = [labels.index(one) for one in values if problems.known(key, f"value of {term}", one, labels)]
                     cells &= np.isin(Query.parse(term, self.schema).cell_answer, told)

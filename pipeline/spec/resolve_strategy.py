@@ -236,14 +236,13 @@ def _measure(
 
 def _lacking(preset: Preset, schema: Schema) -> str:
     """What the preset's queries name and the schema does not have; "" where there is nothing."""
-    names = {*schema.names, *(recode.name for recode in schema.recodes)}
-    if missing := [name for name in preset.attributes if name not in names]:
+    if missing := [name for name in preset.attributes if name not in schema.terms]:
         return (
             f"{preset.name} measures queries over {', '.join(preset.attributes)}; the schema lacks the "
             f"attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} (it has {', '.join(schema.names)})"
         )
     for recode in preset.recodes:
-        if recode.name not in names:
+        if recode.name not in schema.terms:
             values = [value for _, group in recode.groups for value in group]
             return (
                 f"{preset.name} measures the recode {recode.name!r}, which can be made for the values "

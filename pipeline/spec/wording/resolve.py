@@ -62,25 +62,19 @@ def note_labels(section: LabelsSection | None, universe: Universe, problems: Pro
     tables = [table.name for table in universe.tables]
     note_unknown_labels(section, universe.schema, tables, problems)
     _note_alike("tables", tables, section.tables or {}, problems)
-    for term, known in _values(universe.schema).items():
+    for term, known in universe.schema.terms.items():
         _note_alike(f"values.{term}", known, (section.values or {}).get(term, {}), problems)
 
 
 def note_unknown_labels(section: LabelsSection, schema: Schema, tables: Sequence[str], problems: Problems) -> None:
     """Note labels of what neither a schema nor one of the tables, by name, is; `problems` are of [schema.labels]."""
-    values = _values(schema)
+    values = schema.terms
     _note_unknown("attributes", section.attributes or (), "attribute or recode", tuple(values), problems)
     _note_unknown("values", section.values or (), "attribute or recode", tuple(values), problems)
     for term, labels in (section.values or {}).items():
         if term in values:
             _note_unknown(f"values.{term}", labels, f"value of {term}", values[term], problems)
     _note_unknown("tables", section.tables or (), "published table", tables, problems)
-
-
-def _values(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """Attribute or recode -> its values, or groups."""
-    values = {attribute.name: attribute.values for attribute in schema.attributes}
-    return values | {recode.name: recode.labels for recode in schema.recodes}
 
 
 def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str], problems: Problems) -> None:
