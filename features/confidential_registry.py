@@ -1,4 +1,4 @@
-"""What of the features sees confidential records. Only `pipeline.confidential.parts` asks for it, by name."""
+"""What of the features sees confidential records. Only `pipeline.confidential` asks for it, by name."""
 
 from __future__ import annotations
 

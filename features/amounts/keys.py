@@ -23,7 +23,7 @@ from pipeline.model.schema import SIDES, AmountAttribute, ChosenEnd, ClippedAttr
 from pipeline.questions.text import QuestionError, parse
 from pipeline.spec.fields import Misfit, describe, expanded, folder_of, is_public
 from pipeline.spec.problems import Problems, dotted
-from pipeline.spec.resolve import MeasureScope
+from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import ChosenSection
@@ -222,14 +222,14 @@ class AmountKeys(FeatureKeys):
             chosen = ChosenEnd(self.between[1], self.chosen.question, self.chosen.answer.name)
         return ClippedCounts(self.sides(), chosen) if self.amount is None else AmountSums(self.grid(), chosen)
 
-    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+    def measured(self, schema: Schema, scope: UniverseResolver) -> Schema:
         """See `Kind.measured`."""
         found = with_clipped(schema, self, scope.problems)
         if scope.own is not None:
             note_amount_schema(found, scope.own, scope.problems)
         return found
 
-    def records(self, scope: MeasureScope) -> RecordSource | None:
+    def records(self, scope: UniverseResolver) -> RecordSource | None:
         """See `Kind.records`."""
         return None if scope.own is None else amount_records(self, scope, scope.own)
 
@@ -261,7 +261,7 @@ def with_clipped(schema: Schema, keys: AmountKeys, problems: Problems) -> Schema
     return Schema(tuple(sides if one.name == _CLIPPED else one for one in schema.attributes), schema.recodes)
 
 
-def amount_records(keys: AmountKeys, scope: MeasureScope, own: UniverseSections) -> RecordSource | None:
+def amount_records(keys: AmountKeys, scope: UniverseResolver, own: UniverseSections) -> RecordSource | None:
     """The release's own records, read with the amount or by its clip; what does not fit is noted.
 
     Args:
@@ -312,7 +312,7 @@ def amount_records(keys: AmountKeys, scope: MeasureScope, own: UniverseSections)
     return replace(source, columns={**source.columns, _CLIPPED: keys.count_clipped}, values=values)
 
 
-def _note_units(keys: AmountKeys, scope: MeasureScope, of_what: str) -> None:
+def _note_units(keys: AmountKeys, scope: UniverseResolver, of_what: str) -> None:
     """Note what does not fit the release's units with several records, or their lack."""
     privacy, problems = scope.privacy, scope.problems
     if scope.own_privacy.unit is not None:

@@ -217,7 +217,7 @@ def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, repor
     except FormError as error:
         raise InputError(str(error)) from None
     if has_key:
-        key_of_answer(run, source.read())
+        key_of_answer(run, source)
     found = independent_findings(run.root, source.file, ledger)
     findings = collected(report, found, _verified("answer", lambda: verify_answer(run)))
     about = _about({"answer": manifest.answer, "question": manifest.question}, run, has_key, ledger)

@@ -30,6 +30,7 @@ from features.joins.link import (
 )
 from features.joins.mathematics.membership import MOST_GROUPS, NO_MOST
 from features.joins.section import HouseholdTableSection, JoinForms, JoinSection, StatedJoin
+from pipeline.model.area_names import Areas
 from pipeline.model.link import StatedLinks
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
@@ -97,9 +98,7 @@ class LinkedHouseholds(Households):
 
         return SizesOfHouseholds(release, self, of).at(level)
 
-    def sizes_over(
-        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
-    ) -> pd.DataFrame:
+    def sizes_over(self, release: PublishedRelease, of: Reader, by: Reader, areas: Areas) -> pd.DataFrame:
         """See `Link.sizes_over`."""
         from features.joins.reading import SizesOfHouseholds
 
@@ -378,8 +377,7 @@ def resolve_household_tables(
         if not levels:
             part.add("levels", "no level is named; leave it out for all levels")
         for level in levels:
-            if level not in level_names:
-                part.add("levels", unknown("level", level, level_names, are="the levels are"))
+            part.known_level("levels", level, level_names)
         if len(problems.lines) == before and "" in known and companion in known:
             with problems.noted():
                 persons = Query.parse(section.persons, known[""].schema, where=part.full_key("persons"))

@@ -12,6 +12,7 @@ import pandas as pd
 from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
 from features.joins.link import Households, SizeSource
 from pipeline.errors import InputError
+from pipeline.model.area_names import Areas
 from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease
 from pipeline.reading.reader import Reader
@@ -47,7 +48,7 @@ class SizesOfHouseholds:
         """Of every geounit of a level; see `Release.household_sizes`."""
         return _frame(self._read(level), "geocode")
 
-    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Reader) -> pd.DataFrame:
+    def over(self, areas: Areas, households: Reader) -> pd.DataFrame:
         """The sizes of households over areas; see `Release.household_sizes_over`."""
         persons = self._persons
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}

@@ -16,7 +16,7 @@ from features.joins.mathematics.membership import NO_MOST
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.spec.fields import FilledTable, Mean, Misfit, Section, Table, Values, describe
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Members of one household that a spec can state.
@@ -220,7 +220,7 @@ class JoinForms:
 
     def _size(self, where: Mapping[str, str]) -> Join | None:
         term = str(self.section.size)
-        persons = self._query("where", _product(where), self.persons)
+        persons = self.problems.query("where", _product(where), self.persons)
         if not self._known("size", term, self.households) or persons is None:
             return None
         households = Query.parse(term, self.households)
@@ -278,20 +278,18 @@ class JoinForms:
         for own, theirs in pairs.items():
             key = dotted(["householder", own])
             known = self._known(key, own, self.persons) and self._known(key, theirs, self.households)
-            if known and (
-                extra := [x for x in _labels(theirs, self.households) if x not in _labels(own, self.persons)]
-            ):
+            if known and (extra := [x for x in self.households.terms[theirs] if x not in self.persons.terms[own]]):
                 self.problems.add(
                     key,
                     f"{theirs!r} has the label {extra[0]!r}, which {own!r} does not have; its labels are "
-                    f"{', '.join(_labels(own, self.persons))}",
+                    f"{', '.join(self.persons.terms[own])}",
                 )
         if clash := [term for term in pairs if term in where]:
             self.problems.add(dotted(["householder", clash[0]]), "stands in `where`, too; leave one of them out")
         if len(self.problems.lines) > before:
             return None
-        persons = self._query("householder", _product([*where, *pairs]), self.persons)
-        households = self._query("householder", _product(list(pairs.values())), self.households)
+        persons = self.problems.query("householder", _product([*where, *pairs]), self.persons)
+        households = self.problems.query("householder", _product(list(pairs.values())), self.households)
         if persons is None or households is None:
             return None
         inside = _answers_with(persons, {term: (label,) for term, label in where.items()})
@@ -314,8 +312,8 @@ class JoinForms:
             self.problems.add(dotted(["members", clash[0]]), "stands in `where`, too; leave one of them out")
         if members is None or len(self.problems.lines) > before:
             return None
-        persons = self._query("members", _product([*where, *members]), self.persons)
-        households = self._query("present", _product(list(present)), self.households)
+        persons = self.problems.query("members", _product([*where, *members]), self.persons)
+        households = self.problems.query("present", _product(list(present)), self.households)
         if persons is None or households is None:
             return None
         inside = _answers_with(persons, {term: (label,) for term, label in {**where, **members}.items()})
@@ -325,8 +323,8 @@ class JoinForms:
 
     def _table(self, where: Mapping[str, str]) -> Join | None:
         del where  # the answers are named one by one
-        persons = self._query("persons", str(self.section.persons), self.persons)
-        households = self._query("households", str(self.section.households), self.households)
+        persons = self.problems.query("persons", str(self.section.persons), self.persons)
+        households = self.problems.query("households", str(self.section.households), self.households)
         if persons is None or households is None:
             return None
         answers, kinds = persons.answer_labels(), households.answer_labels()
@@ -334,14 +332,10 @@ class JoinForms:
         inside = np.zeros(persons.size, dtype=np.bool_)
         for answer, row in (self.section.table or {}).items():
             key = dotted(["table", answer])
-            if answer not in answers:
-                self.problems.add(key, unknown(f"answer of {persons.name!r}", answer, answers))
+            if not self.problems.known(key, f"answer of {persons.name!r}", answer, answers):
                 continue
             for kind in row:
-                if kind not in kinds:
-                    self.problems.add(
-                        dotted(["table", answer, kind]), unknown(f"answer of {households.name!r}", kind, kinds)
-                    )
+                self.problems.known(dotted(["table", answer, kind]), f"answer of {households.name!r}", kind, kinds)
             if missing := [kind for kind in kinds if kind not in row]:
                 more = " and others" if len(missing) > 3 else ""
                 self.problems.add(
@@ -380,24 +374,14 @@ class JoinForms:
             expected=np.where(inside[:, None], np.broadcast_to(expected, limits[0].shape), 0.0),
         )
 
-    def _query(self, key: str, text: str, schema: Schema) -> Query | None:
-        query: Query | None = None
-        with self.problems.noted():
-            query = Query.parse(text, schema, where=self.problems.full_key(key))
-        return query  # noqa: RET504 - None where a problem was noted
-
     def _known(self, key: str, term: str, schema: Schema) -> bool:
         """Whether the term is an attribute or recode; noted otherwise."""
-        if term not in (known := _terms(schema)):
-            self.problems.add(key, unknown("attribute or recode", term, known))
-        return term in known
+        return self.problems.known(key, "attribute or recode", term, schema.terms)
 
     def _known_labels(self, key: str, term: str, values: Sequence[str], schema: Schema) -> bool:
-        labels = _labels(term, schema)
-        strange = [value for value in values if value not in labels]
-        for value in strange:
-            self.problems.add(key, unknown(f"value of {term}", value, labels))
-        return not strange
+        labels = schema.terms[term]
+        known = [self.problems.known(key, f"value of {term}", value, labels) for value in values]  # each is noted
+        return all(known)
 
     def _one_label_each(self, table: str, terms: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
         """Attribute or recode -> the one label that stands for the values; None where there is none, which is noted."""
@@ -435,15 +419,6 @@ class JoinForms:
 
 def _product(terms: Sequence[str] | Mapping[str, str]) -> str:
     return " * ".join(terms) or "total"
-
-
-def _terms(schema: Schema) -> list[str]:
-    return [*schema.names, *(recode.name for recode in schema.recodes)]
-
-
-def _labels(term: str, schema: Schema) -> tuple[str, ...]:
-    recode = schema.recode(term)
-    return schema.attribute(term).values if recode is None else recode.labels
 
 
 def _answers_with(query: Query, values: Mapping[str, Sequence[str]]) -> BoolArray:

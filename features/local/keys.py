@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipeline.metadata.products import Product
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
-    from pipeline.spec.resolve import SourceScope
+    from pipeline.spec.resolve import UniverseResolver
 
 
 class LocalKeys(FeatureKeys):
@@ -45,7 +45,7 @@ class LocalKeys(FeatureKeys):
         strategy = {"levels": {**dict.fromkeys(above, "0"), leaves: measured}}
         return {"strategy": strategy, "invariants": {leaves: ["total"]}, **content}
 
-    def source(self, scope: SourceScope) -> Survey | None:
+    def source(self, scope: UniverseResolver) -> Survey | None:
         """See `Kind.source`."""
         from features.local.resolve import resolve_survey  # with numpy
 

@@ -16,14 +16,14 @@ from pipeline.model.schema import Schema
 from pipeline.model.strategy import Central, Strategy
 from pipeline.spec.problems import Problems, unknown
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.resolve import SourceScope
+from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import stated_in
 
 _ALONE = "not with [collect]: "
 
 
-def resolve_survey(section: CollectSection, scope: SourceScope) -> Survey | None:
+def resolve_survey(section: CollectSection, scope: UniverseResolver) -> Survey | None:
     """The reports that the section means; None where problems with the mechanism were noted.
 
     Args:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from features.local.collect.mechanism import LocalMechanism
 from features.local.collected import Collected
 from geography.spine import Spine
-from pipeline.model.draw import Draw, DrawnUniverse
+from pipeline.model.draw import Draw
 from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
@@ -106,7 +106,7 @@ class Survey(Source):
 
     def draws(
         self,
-        universe: DrawnUniverse,
+        universe: Universe,
         spine: Spine | None,  # noqa: ARG002
         sizes: IntArray | None,
     ) -> tuple[Draw, ...]:

@@ -17,8 +17,6 @@ cliques get the rest, so that all of it together is the declared budget.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +30,7 @@ import numpy as np
 from features.marginals.cliques import AttributeSizes, Clique, homes, triangulated
 from features.marginals.section import ChooseSection, MarginalsSection
 from geography.errors import InputError
+from pipeline.model.content import content_sha256
 from pipeline.model.promise import MechanismUse
 from pipeline.model.schema import Attribute
 from pipeline.model.strategy import Earlier
@@ -377,7 +376,7 @@ class ChoiceTerms:
         attributes = [[name, *values] for name, values in self.attributes.items()]
         content: list[object] = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
         content += [["further", self._pairs.further, self._pairs.all_cells]] if stated.further is not None else []
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return content_sha256(content)
 
 
 def stated_terms(

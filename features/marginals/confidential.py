@@ -27,16 +27,14 @@ import scipy.sparse as sp
 from features.marginals.choice import Pairs, attribute_query, candidates, scores_of
 from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
-from pipeline.confidential.charge import charged_for, has_charge, own_ledger
+from pipeline.confidential.charge import charged_for, refuse_uncharged
 from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
-from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.events import Group, KeyUse, Moved
-from pipeline.privacy.ledger.notes import read_note
 from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
@@ -92,7 +90,7 @@ def answered(work: ChoiceWork, holder: Keyholder) -> Mapping[str, object]:
     }
     if work.again is not None:
         if work.dataset:
-            _refuse_uncharged(work, charge_of(work, key, fingerprint))
+            refuse_uncharged(work.again, [charge_of(work, key, fingerprint)], "this choice of cliques")
         return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
     # An independent redraw needs them; once they are kept, the directory is that of this choice.
     if not work.dataset:
@@ -208,20 +206,3 @@ def _drawn(work: ChoiceWork, key: MasterKey, fingerprint: str, tables: TrueTable
 
 def _names(work: ChoiceWork, pairs: Sequence[Clique]) -> list[list[str]]:
     return [list(work.terms.domain.named(pair)) for pair in pairs]
-
-
-def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:
-    """Draw nothing again that the ledger was never charged for; where it is not here, what the run recorded holds."""
-    note = read_note((work.again or work.run).restricted)
-    try:
-        opened = own_ledger()
-    except InputError:
-        return
-    with opened as ledger:
-        if note is not None and note.ledger != ledger.id:
-            return
-        if not has_charge(ledger, charge):
-            raise InputError(
-                f"{(work.again or work.run).root}: the ledger {ledger.place} has no charge of this choice of cliques "
-                f"to {work.dataset!r}; nothing was drawn, since it was never charged"
-            )

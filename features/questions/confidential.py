@@ -7,7 +7,6 @@ and the same question again, of the same records with the same key and budget, d
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,10 +14,11 @@ import scipy.sparse as sp
 
 from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
-from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
+from pipeline.confidential.charge import charged_for, check_charged, own_ledger, receipt_of
 from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
+from pipeline.model.content import content_sha256
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.dataset import ANSWER
@@ -175,7 +175,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         for one in plan.parts
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
-    use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
+    use = KeyUse(key.commitment(), "", content_sha256(layout), fingerprint)
     return Charge(
         plan.dataset, run, ANSWER + work.name, plan.neighbours, groups, key=use, units=work.records.unit or ""
     )
@@ -254,11 +254,7 @@ def refuse_other(
     if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
         raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
     with own_ledger() as ledger:
-        if not has_charge(ledger, charge):
-            raise InputError(
-                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.plan.dataset!r}; "
-                "nothing was drawn, since its noise was never charged"
-            )
+        check_charged(ledger, again, [charge], "this answer")
         return tuple(receipt_of(charged) for charged in ledger.charged(charge))
 
 

@@ -176,7 +176,7 @@ def _domain(spec: ReleaseSpec, universe: Universe, asked: Asked, request: Questi
             f"--between and --unit are for sum, mean, median, quantile, max and min; found {asked.statistic}"
         )
     name, before = asked.amount.text, domain.attribute(asked.amount.text)
-    taken = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
+    taken = {*universe.schema.terms, *domain.levels}
     if name in taken or not (before is None or isinstance(before, AmountAttribute)):
         raise domain.unknown(asked.amount, "it is no amount, so that --between cannot be given for it", levels=False)
     if request.between is None or request.unit is None:
@@ -237,7 +237,7 @@ def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
     texts: dict[str, dict[str, str]] = {}
     keys = spec.part(QuestionsPart)
     stated = {} if keys is None or keys.questions is None else keys.questions
-    taken = {*schema.names, *(recode.name for recode in schema.recodes), *spec.geography.level_names}
+    taken = {*schema.terms, *spec.geography.level_names}
     for name, section in stated.items():
         if name in taken:
             raise SpecError(

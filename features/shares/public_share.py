@@ -13,7 +13,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import PublicFact, Universe
 from pipeline.spec.fields import File, FilledTable, Misfit, Section
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +93,9 @@ def resolve_shares(
 ) -> tuple[PublicShare, ...]:
     """The public shares of a release."""
     found = []
-    folded: dict[str, str] = {}
+    problems.note_alike(sections)
     for name, section in sections.items():
         own = problems.at(dotted([name]))
-        if (other := folded.setdefault(name.casefold(), name)) != name:
-            own.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         share = _resolved(name, section, schema, level_names, own)
         if share is not None:
             found.append(share)
@@ -109,11 +107,8 @@ def _resolved(
 ) -> PublicShare | None:
     before = len(problems.lines)
     levels = _levels(section, level_names, problems)
-    columns: dict[int, str] = {}
-    query: Query | None = None
-    with problems.noted():
-        query = Query.parse(section.query, schema, where=problems.full_key("query"))
-        columns = _columns(section, query, problems)
+    query = problems.query("query", section.query, schema)
+    columns = {} if query is None else _columns(section, query, problems)
     if query is None or len(problems.lines) > before:
         return None
     return PublicShare(name, section.level, levels, section.file, section.geocode, query, columns)
@@ -121,16 +116,13 @@ def _resolved(
 
 def _levels(section: SharesSection, level_names: Sequence[str], problems: Problems) -> tuple[str, ...]:
     """The levels at which shares are used, top first: not the top, and none below that of the file."""
-    if section.level not in level_names:
-        problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
+    if not problems.known_level("level", section.level, level_names):
         return ()
     allowed = tuple(level_names)[1 : list(level_names).index(section.level) + 1]
     if not allowed:
         problems.add("level", f"found {section.level!r}, the top level, which has no siblings; name one below it")
     for level in section.levels or ():
-        if level not in level_names:
-            problems.add("levels", unknown("level", level, level_names, are="the levels are"))
-        elif level not in allowed and allowed:
+        if problems.known_level("levels", level, level_names) and level not in allowed and allowed:
             problems.add(
                 "levels",
                 f"found {level!r}; the file's numbers, of level {section.level!r}, tell the shares of "
@@ -146,6 +138,5 @@ def _columns(section: SharesSection, query: Query, problems: Problems) -> dict[i
         return dict.fromkeys(range(len(labels)), str(section.column))
     stated = section.columns
     for label in stated:
-        if label not in labels:
-            problems.add("columns", unknown(f"answer of {query.name!r}", label, labels))
+        problems.known("columns", f"answer of {query.name!r}", label, labels)
     return {number: stated[label] for number, label in enumerate(labels) if label in stated}

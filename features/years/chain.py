@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from features.years.series import problems
 from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.inputs.public_input import InputScope, PublicInput
+from pipeline.model.content import content_sha256
 from pipeline.model.series import FIRST, SeriesPeriod, SeriesTerms
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.neighbours import record_change
@@ -99,7 +99,7 @@ class InSeries(PublishedFiles):
         ]
         published = [manifest.key_salt, manifest.key_commitment, sorted(manifest.input_fingerprints.items())]
         content = ["release of a series", self.spec.name, universe.privacy_fingerprint(), *published, measured]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return content_sha256(content)
 
     @property
     def base(self) -> str:

@@ -24,7 +24,7 @@ from features.years.design import known
 from geography.errors import InputError
 from geography.spine import Spine, counted
 from pipeline.confidential.measure import Carried, measure_level
-from pipeline.confidential.parts import TrueRecords
+from pipeline.confidential.parts import ConfidentialPart
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
@@ -76,7 +76,7 @@ class CarriedPeriods:
         return part.values / np.float64(part.header.row[-1])
 
 
-class SeriesRecords(TrueRecords):
+class SeriesRecords(ConfidentialPart):
     """True records of one period of a series, see `pipeline.confidential.parts.ConfidentialPart`."""
 
     def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:

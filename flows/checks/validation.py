@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.confidential.measure import LinkChecks
-from pipeline.confidential.parts import link_checks, part_of
+from pipeline.confidential.measure import LinkChecks, link_checks
+from pipeline.confidential.parts import part_of
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
+from pipeline.model.content import content_sha256
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.provenance import accepted_inputs
@@ -23,6 +22,9 @@ from pipeline.release.receipts import ExactReceipt, Receipt
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
     from pipeline.privacy.ledger.ledger import Ledger
+
+#: Why something is refused.
+NOT_DRAWN: Final = "nothing was drawn, since its noise was never charged"
 
 
 def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
@@ -98,13 +100,51 @@ def _commit(ledger: Ledger, run: RunDirectory, reservation: Reservation) -> None
     note_event(run.restricted, ledger.commit(reservation))
 
 
-def has_charge(ledger: Ledger, charge: Charge) -> bool:
-    """Whether a ledger was charged for just this: what is drawn, with its mechanisms and scales."""
+def refuse_uncharged(run: RunDirectory, charges: Sequence[Charge], what: str) -> None:
+    """Look in the ledger for the charges of what is drawn again; where that is not here, the run's note has to do.
+
+    Args:
+        run: which has drawn it before.
+        charges: that it must have been charged; none if the spec names no dataset.
+        what: was charged, for messages, such as "this run".
+
+    Raises:
+        InputError: it was not charged, or nothing here shows that it was.
+    """
+    from pipeline.privacy.ledger.notes import NOTE_NAME, read_note
+
+    if not charges:
+        return
+    note = read_note(run.restricted)
+    try:
+        ledger: Ledger | None = own_ledger()
+    except InputError:
+        ledger = None
+    if ledger is None or (note is not None and note.ledger != ledger.id):
+        if note is None:
+            raise InputError(
+                f"{run.root}: nothing here shows that the run was charged: there is no "
+                f"{run.restricted / NOTE_NAME} and no ledger; name the ledger with SPINEWISE_LEDGER; {NOT_DRAWN}"
+            )
+        return
+    with ledger:
+        check_charged(ledger, run, charges, what)
+
+
+def check_charged(ledger: Ledger, run: RunDirectory, charges: Sequence[Charge], what: str) -> None:
+    """InputError unless the ledger was charged for just this: what is drawn, with its mechanisms and scales."""
     from pipeline.privacy.ledger.dataset import same_groups
 
-    state = ledger.datasets().get(charge.dataset)
-    charges = () if state is None else state.runs.get(charge.run, ())
-    return bool(charges) and same_groups(charges, charge.groups)
+    states, missing = ledger.datasets(), set()
+    for charge in charges:
+        events = states[charge.dataset].runs.get(charge.run, ()) if charge.dataset in states else ()
+        if not (events and same_groups(events, charge.due)):
+            missing.add(charge.dataset)
+    if missing:
+        raise InputError(
+            f"{run.root}: the ledger {ledger.place} has no charge of {what} to {', '.join(sorted(missing))}; "
+            f"{NOT_DRAWN}"
+        )
 
 
 def _earlier(job: Job, dataset: str) -> Fraction:
@@ -165,7 +205,7 @@ def _layout(job: Job, universe: Universe) -> str:
     """Hash of how the records are counted: two fingerprints of records are comparable where it is the same."""
     content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
     content += universe.measure.layout()
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return content_sha256(content)
 
 
 def receipt_of(charged: Charged, earlier: Fraction = Fraction(0)) -> Receipt:

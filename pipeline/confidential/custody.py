@@ -10,6 +10,7 @@ import os
 import secrets
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,8 @@ from pipeline.storage.files import write_json, write_problem
 
 if TYPE_CHECKING:
     from pipeline.execution.settings import Settings
+    from pipeline.questions.manifest import AnswerManifest
+    from pipeline.release.manifest import Manifest
     from pipeline.signatures.signing_keys import SigningKey
 
 
@@ -223,7 +226,7 @@ class Keyholder:
 
     def of_answer(self, run: RunDirectory) -> MasterKey:
         """See `key_of_answer`."""
-        return key_of_answer(run, self._source.read())
+        return key_of_answer(run, self._source)
 
     @cached_property
     def _handed_in(self) -> MasterKey | None:
@@ -252,6 +255,17 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
         InputError: there is none, or it is a different one.
     """
     check_made_here(run)
+    return _key_of(run, source, lambda: read_manifest(run.manifest))
+
+
+def key_of_answer(run: RunDirectory, source: KeySource) -> MasterKey:
+    """The key that an answer was made with; errors as `key_of_release`."""
+    from pipeline.questions.manifest import read_answer  # which a run does not need
+
+    return _key_of(run, source, lambda: read_answer(run))
+
+
+def _key_of(run: RunDirectory, source: KeySource, manifest_of: Callable[[], Manifest | AnswerManifest]) -> MasterKey:
     key = source.read()
     if key is None:
         if run.key_destroyed.exists():
@@ -265,26 +279,13 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
                 "verified)"
             )
         key = MasterKey.read(run.key)
-    manifest = read_manifest(run.manifest)
+    manifest = manifest_of()
     own, stated = key.commitment(manifest.key_salt), manifest.key_commitment
     if own != stated:
         raise InputError(
             f"the key is not the one that {run.root} was made with: its commitment begins with {own[:12]}, the "
-            f"manifest's with {stated[:12]}"
+            f"manifest's with {stated[:12]}; nothing was drawn"
         )
-    return key
-
-
-def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
-    """The key that an answer was made with, given or the one that it kept; InputError where it is another."""
-    from pipeline.questions.manifest import read_answer  # which a run does not need
-
-    if given is None and not run.key.exists():
-        raise InputError(f"{run.root}: the key is not here; give it with --key")
-    key = MasterKey.read(run.key) if given is None else given
-    manifest = read_answer(run)
-    if key.commitment(manifest.key_salt) != manifest.key_commitment:
-        raise InputError(f"the key is not the one that {run.root} was made with; nothing was drawn")
     return key
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 import numpy as np
 
 from geography.spine import Spine
+from pipeline.model.content import content_sha256
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Universe
@@ -61,8 +61,7 @@ def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str
 
 
 def _exact(universe: Universe, subject: Subject, content: list[object], count: int) -> Exact:
-    digest = hashlib.sha256(json.dumps(["exact", 1, universe.name, *content]).encode()).hexdigest()
-    return Exact(subject, universe.name, digest, count)
+    return Exact(subject, universe.name, content_sha256(["exact", 1, universe.name, *content]), count)
 
 
 def _groups(query: Query, schema: Schema) -> list[object]:

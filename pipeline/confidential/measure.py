@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -160,20 +161,18 @@ class LinkChecks(ABC):
         """
 
 
-#: Gives what checks the records of a link's universes; None for links whose records are not compared.
-ChecksOf = Callable[[Link], LinkChecks | None]
+def link_checks(link: Link) -> LinkChecks | None:
+    """What checks the records of two linked universes; None where nothing of a feature compares them."""
+    return cast("LinkChecks | None", import_module("features.confidential_registry").link_checks(type(link)))
 
 
-def check_universe(
-    job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]], checks_of: ChecksOf
-) -> list[str]:
+def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
     """Refuse, before anything is spent, impossible records and constraints that no release could keep.
 
     Args:
         job: the run.
         universe: whose records and constraints are checked; the release's own after all others are counted.
         facilities: universe -> of each of its bounds, `(n_geounits, n_columns)`.
-        checks_of: of its links with other universes.
 
     Returns:
         What is odd, one sentence each; the sentences show confidential counts.
@@ -183,7 +182,7 @@ def check_universe(
         InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
     by_name = {one.name: one for one in job.universes}
-    found = [(link, by_name[link.by], checks_of(link)) for link in job.links if link.of == universe.name]
+    found = [(link, by_name[link.by], link_checks(link)) for link in job.links if link.of == universe.name]
     links = [(link, other, checks) for link, other, checks in found if checks is not None]
     own, leaves = facilities[universe.name], job.spine.levels[-1]
     at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
@@ -282,6 +281,11 @@ class Carried:
     answers: Callable[[Query, int, int], IntArray]
 
 
+def _context(job: Job, fingerprint: str, universe: Universe) -> tuple[str, str, str]:
+    """What all noise of a universe is bound to: records, spine and all that its distribution depends on."""
+    return fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint()
+
+
 def measure_level(
     job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str, carried: Carried | None = None
 ) -> None:
@@ -300,7 +304,7 @@ def measure_level(
         carried: of a release in a series whose numbers mix periods, what is added of the others.
     """
     folder = job.folder(universe)
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     answers = [
         _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
         for name, query in universe.invariants
@@ -416,7 +420,7 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
         universe: the release's own, or a companion.
         selection: what is chosen, at which level.
     """
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     select, level, size = selection.select, selection.level, selection.size
     choosing = key.stream_key(context, level, select.stream_name)
     measuring = key.stream_key(context, level, select.measured_name)
@@ -455,7 +459,7 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
         level: name of the level.
     """
     folder = job.folder(universe)
-    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    context = _context(job, fingerprint, universe)
     above = job.spine.levels[job.spine.index_of(level) - 1]
     released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
     counts, geounits = true_histogram(job, universe, level), job.spine.level(level)

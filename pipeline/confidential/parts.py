@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,9 +9,8 @@ from typing import Any, Protocol, cast
 
 from geography.spine import Spine
 from pipeline.confidential.custody import Keyholder
-from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, measure_positive, tabulate_universe
+from pipeline.confidential.measure import check_universe, measure_level, measure_positive, tabulate_universe
 from pipeline.execution.job import Job
-from pipeline.model.link import Link
 from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -37,10 +35,12 @@ class Inspection:
     n_counted: int
 
 
-class ConfidentialPart(ABC):
-    """What is done with the records of a universe, up to its measurements."""
+class ConfidentialPart:
+    """What is done with the records of a universe, up to its measurements.
 
-    @abstractmethod
+    It is of true records, on whose counts noise is drawn, but for what a part of a feature says otherwise.
+    """
+
     def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
         """Count the records, and keep what is counted in restricted/.
 
@@ -50,21 +50,19 @@ class ConfidentialPart(ABC):
         Raises:
             RecordsError: the records cannot be read or counted; the message may show what is in them.
         """
+        return tabulate_universe(job, key, universe)
 
-    @abstractmethod
     def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
         """Refuse what no release could keep; what is odd, in confidential sentences. Errors as `check_universe`."""
+        return check_universe(job, universe, facilities)
 
-    @abstractmethod
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
         """Publish what is measured at a level; `fingerprint` is of the records, from `bound_fingerprints`."""
+        measure_level(job, key, fingerprint, universe, level)
 
     def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """Publish what is drawn only where the released parent is positive, once the level above is released.
-
-        A spec is refused that wants it of a source whose part does not do it.
-        """
-        raise NotImplementedError
+        """Publish what is drawn only where the released parent is positive, once the level above is released."""
+        measure_positive(job, key, fingerprint, universe, level)
 
     def inspected(self, universe: Universe, spine: Spine) -> Inspection:
         """Of a source without true counts: read all records; InputError where they cannot be read."""
@@ -79,37 +77,12 @@ class ConfidentialPart(ABC):
         raise NotImplementedError
 
 
-def link_checks(link: Link) -> LinkChecks | None:
-    """What checks the records of two linked universes; None where nothing of a feature compares them."""
-    return cast("LinkChecks | None", import_module("features.confidential_registry").link_checks(type(link)))
-
-
-class TrueRecords(ConfidentialPart):
-    """True records, on whose counts noise is drawn."""
-
-    def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-        """See `ConfidentialPart.tabulate`."""
-        return tabulate_universe(job, key, universe)
-
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
-        """See `ConfidentialPart.check`."""
-        return check_universe(job, universe, facilities, link_checks)
-
-    def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """See `ConfidentialPart.measure`."""
-        measure_level(job, key, fingerprint, universe, level)
-
-    def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """See `ConfidentialPart.measure_positive`."""
-        measure_positive(job, key, fingerprint, universe, level)
-
-
 def part_of(source: Source) -> ConfidentialPart:
     """What sees the records of a source; KeyError where its feature is not installed.
 
     It is imported when it is asked for, by name: the core imports no feature, and their list is above the core.
     """
-    makers = {OwnNoise: TrueRecords, **import_module("features.confidential_registry").makers()}
+    makers = {OwnNoise: ConfidentialPart, **import_module("features.confidential_registry").makers()}
     part: ConfidentialPart = makers[type(source)]()
     return part
 

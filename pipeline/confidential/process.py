@@ -60,10 +60,10 @@ def _send_columns(there: Connection, job: Job, universe: str, names: Sequence[st
         return
     there.send_bytes(b"{}")
     plain = columns.schema.remove_metadata()
-    with pa.PythonFile(_Sending(there), "w") as file, pa.ipc.new_stream(file, plain) as stream:
+    # The stream says itself where it ends; nothing else is sent meanwhile.
+    with open(there.fileno(), "wb", closefd=False) as file, pa.ipc.new_stream(file, plain) as stream:
         for batch in columns.to_batches(max_chunksize=_ROWS):
             stream.write_batch(batch.replace_schema_metadata(None))
-    there.send_bytes(b"")
 
 
 def _receive_columns(there: Connection, universe: str, names: Sequence[str]) -> pa.Table:
@@ -72,12 +72,8 @@ def _receive_columns(there: Connection, universe: str, names: Sequence[str]) -> 
     note: Mapping[str, Any] = json.loads(there.recv_bytes(_LONGEST_NOTE))
     if "error" in note:
         raise restored(note["error"])
-    with pa.PythonFile(_Receiving(there), "r") as file:
-        with pa.ipc.open_stream(file) as stream:
-            columns = stream.read_all()
-        while file.read(1):  # to the end of what was sent
-            pass
-    return columns
+    with open(there.fileno(), "rb", closefd=False) as file, pa.ipc.open_stream(file) as stream:
+        return stream.read_all()
 
 
 def _reading(universe: Universe, read: Callable[[Sequence[str]], pa.Table] | None) -> Universe:
@@ -86,55 +82,6 @@ def _reading(universe: Universe, read: Callable[[Sequence[str]], pa.Table] | Non
     if source is None or not isinstance(source.file, MemoryTable):
         return universe
     return replace(universe, input=replace(source, file=replace(source.file, read=read)))
-
-
-class _Sending:
-    """A file whose content is sent, a message for each write."""
-
-    closed = False
-
-    def __init__(self, there: Connection) -> None:
-        self._there = there
-
-    def write(self, data: bytes) -> int:
-        if len(data):
-            self._there.send_bytes(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class _Receiving:
-    """A file whose content is what a `_Sending` sent; an empty message is its end."""
-
-    closed = False
-
-    def __init__(self, there: Connection) -> None:
-        self._there = there
-        self._got = memoryview(b"")
-        self._ended = False
-
-    def read(self, size: int = -1) -> bytes:
-        parts: list[memoryview] = []
-        wanted = size
-        while wanted != 0:
-            if not self._got and not self._ended:
-                self._got = memoryview(self._there.recv_bytes())
-                self._ended = not self._got
-            if self._ended:
-                break
-            part = self._got if wanted < 0 else self._got[:wanted]
-            self._got = self._got[len(part) :]
-            wanted -= len(part) if wanted > 0 else 0
-            parts.append(part)
-        return b"".join(parts)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 #: The longest answer, in bytes.

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pipeline.confidential.charge import charge_run, own_ledger, run_charges
+from pipeline.confidential.charge import NOT_DRAWN, charge_run, refuse_uncharged, run_charges
 from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
 from pipeline.confidential.parts import part_of
@@ -28,13 +28,11 @@ from pipeline.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
-    from pipeline.privacy.ledger.ledger import Ledger
 
 #: The task, and the stage, of answers that are drawn only where the released parent is positive.
 MEASURE_POSITIVE: Final = "measure positive"
 #: The tasks that change the ledger.
 CHARGING: Final = ("charge", "close charge")
-_NOTHING: Final = "nothing was drawn, since its noise was never charged"
 
 
 class ConfidentialSteps:
@@ -138,7 +136,7 @@ class RepeatedSteps(ConfidentialSteps):
         """
         refuse_changed_records(self._run, self._manifest, self.statement().fingerprints)
         refuse_other_records(self._run, self.fingerprints)
-        refuse_uncharged(self._run, self.job, self.key, self.fingerprints)
+        refuse_uncharged(self._run, run_charges(self.job, self.key, self.fingerprints), "this run")
         self.may_draw = True
 
     def statement(self) -> KeyStatement:
@@ -163,38 +161,4 @@ def refuse_changed_records(run: RunDirectory, manifest: Manifest, fingerprints: 
 def refuse_other_records(run: RunDirectory, fingerprints: Mapping[str, str]) -> None:
     """InputError where the records are not those that the run recorded; `fingerprints`: keyed, without salt."""
     if run.record.exists() and recorded_input(run) != dict(fingerprints):
-        raise InputError(f"{run.root}: was run on other records, or with another key; {_NOTHING}")
-
-
-def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> None:
-    """Look for the run's charges in the ledger; where that is not here, the run's own note of them has to do.
-
-    Raises:
-        InputError: the run was not charged, or nothing here shows that it was.
-    """
-    if not job.universes[0].dataset:
-        return
-    from pipeline.privacy.ledger.notes import NOTE_NAME, read_note
-
-    note = read_note(run.restricted)
-    try:
-        ledger: Ledger | None = own_ledger()
-    except InputError:
-        ledger = None
-    if ledger is None or (note is not None and note.ledger != ledger.id):
-        if note is None:
-            raise InputError(
-                f"{run.root}: nothing here shows that the run was charged: there is no "
-                f"{run.restricted / NOTE_NAME} and no ledger; name the ledger with SPINEWISE_LEDGER; {_NOTHING}"
-            )
-        return
-    with ledger:
-        datasets = ledger.datasets()
-        charges = run_charges(job, key, fingerprints)
-        runs = {name: state.runs for name, state in datasets.items()}
-        uncharged = {charge.dataset for charge in charges if charge.run not in runs.get(charge.dataset, {})}
-    if uncharged:
-        raise InputError(
-            f"{run.root}: the ledger {ledger.place} has no charge of this run to {', '.join(sorted(uncharged))}; "
-            f"{_NOTHING}"
-        )
+        raise InputError(f"{run.root}: was run on other records, or with another key; {NOT_DRAWN}")

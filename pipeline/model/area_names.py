@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ class LevelNames:
         return list(in_language(self.by_language, language).to_pylist())
 
 
+#: Areas of a reader's own: geocodes or names of one of them, or of each by what it is called.
+Areas = Sequence[str] | Mapping[str, Sequence[str]]
 #: Level -> its names.
 AreaNames = Mapping[str, LevelNames]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
-from pipeline.model.strategy import AddedAnswer, Strategy
+from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.mechanism import NoiseSpec
+
+Universe: TypeAlias = Any  #: of `pipeline.model.universe`, a module above this one
 
 
 @dataclass(frozen=True)
@@ -109,27 +111,8 @@ class Draw:
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
 
-class DrawnUniverse(Protocol):
-    """Of a universe, what its draws depend on."""
-
-    @property
-    def strategy(self) -> Strategy:
-        """What is measured, with which shares."""
-
-    @property
-    def bypass(self) -> bool:
-        """Whether geounits without siblings are not measured."""
-
-    @property
-    def added(self) -> tuple[AddedAnswer, ...]:
-        """The answers of questions."""
-
-    def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
-        """The noise that shares of its budget buy."""
-
-
 def budgeted(
-    universe: DrawnUniverse, spine: Spine | None, on_counts: Callable[[NoiseSpec], NoiseSpec | MixedNoise]
+    universe: Universe, spine: Spine | None, on_counts: Callable[[NoiseSpec], NoiseSpec | MixedNoise]
 ) -> tuple[Draw, ...]:
     """The draws of a universe whose noise the run draws itself, by its budget, top level first; then answers.
 
@@ -150,7 +133,7 @@ def budgeted(
 
 
 def _shares(
-    universe: DrawnUniverse, spine: Spine | None
+    universe: Universe, spine: Spine | None
 ) -> Iterator[tuple[tuple[Fraction, ...], NDArray[np.signedinteger] | None]]:
     """Of each level the shares of the budget, one for each kind of geounit, and the kinds, as `Draw` has them."""
     shares = [level.share for level in universe.strategy.levels]

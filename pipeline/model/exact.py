@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 #: What a number may look like, for error messages.
@@ -81,8 +81,8 @@ def epsilon_text(value: float | Fraction) -> str:
     return format(context.create_decimal((0, tuple(map(int, str(ten_thousandths))), -4)).normalize(context), "f")
 
 
-def decimal_text(value: Fraction, digits: int = 12) -> str:
-    """`value` (not negative) as a decimal; exact where that takes at most `digits` digits, else rounded up."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
+def decimal_text(value: Fraction, digits: int = 12, *, up: bool = True) -> str:
+    """`value` as a decimal; exact where that takes at most `digits` digits, else rounded up, or down if not `up`."""
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
+    return format(number, "f") if abs(number) >= Decimal("1e-6") or not number else str(number).lower()

@@ -90,13 +90,12 @@ class Labels:
 
     def rows(self, schema: Schema, tables: Sequence[str]) -> list[tuple[str, str, str]]:
         """Every label that is stated: (kind, name, label), "attribute race", "value race = white", "table race"."""
-        terms = [*schema.names, *(recode.name for recode in schema.recodes)]
         rows = [("records", "", self.records)] if self.records else []
         rows += [("level", name, label) for name, label in self.levels.items()]
-        rows += [("attribute", term, self.attributes[term]) for term in terms if term in self.attributes]
+        rows += [("attribute", term, self.attributes[term]) for term in schema.terms if term in self.attributes]
         rows += [
             ("value", f"{term} = {value}", label)
-            for term in terms
+            for term in schema.terms
             for value, label in self.values.get(term, {}).items()
         ]
         return rows + [("table", name, self.tables[name]) for name in tables if name in self.tables]

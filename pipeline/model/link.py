@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
+    from pipeline.model.area_names import Areas
     from pipeline.model.schema import NumberColumn
     from pipeline.model.universe import Table, Universe
 
@@ -189,9 +190,7 @@ class Link(ABC):
         """
         raise NotImplementedError
 
-    def sizes_over(
-        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
-    ) -> pd.DataFrame:
+    def sizes_over(self, release: PublishedRelease, of: Reader, by: Reader, areas: Areas) -> pd.DataFrame:
         """The same over areas, see `pipeline.reading.release.Release.household_sizes_over`; `by`: its numbers."""
         raise NotImplementedError
 

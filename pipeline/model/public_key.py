@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from pipeline.model.content import content_sha256
 
 
 def public_key(purpose: str, seed: int, universe: str, *place: int) -> bytes:
     """32 bytes that follow from what they are for, the public seed, the universe, and numbers that tell them apart."""
-    return hashlib.sha256(json.dumps([purpose, seed, universe, *place]).encode()).digest()
+    return bytes.fromhex(content_sha256([purpose, seed, universe, *place]))

@@ -57,7 +57,7 @@ class Query(Marginal):
             recode = schema.recode(term)
             attribute = recode.attribute if recode is not None else term
             if attribute not in schema.names:
-                allowed = [*schema.names, *(r.name for r in schema.recodes), "total", "detailed"]
+                allowed = [*schema.terms, "total", "detailed"]
                 raise SpecError(
                     f"{where}: {term!r} in the query {name!r} is not an attribute or recode; allowed are "
                     f"{', '.join(allowed)}, joined by *"

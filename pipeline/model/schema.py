@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from pipeline.errors import SpecError
+from pipeline.model.content import content_sha256
 from postprocess.arrays import IntArray
 
 #: Names that queries give a meaning of their own.
@@ -300,6 +299,12 @@ class Schema:
         """The attributes' names, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
+    @cached_property
+    def terms(self) -> Mapping[str, tuple[str, ...]]:
+        """Attribute or recode -> its values, or the labels of its groups; what queries name, in order."""
+        values = {attribute.name: attribute.values for attribute in self.attributes}
+        return values | {recode.name: recode.labels for recode in self.recodes}
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of values of each attribute, in order."""
@@ -330,8 +335,7 @@ class Schema:
 
     @cached_property
     def _fingerprint(self) -> str:
-        content = [[a.name, *a.values] for a in self.attributes]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
+        return content_sha256([[a.name, *a.values] for a in self.attributes])
 
     def fingerprint(self) -> str:
         """SHA-256 of the attributes and values: what the numbering of the cells depends on."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.model.draw import Draw, DrawnUniverse, ReceivedNoise, budgeted
+from pipeline.model.draw import Draw, ReceivedNoise, Universe, budgeted
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central
@@ -117,7 +117,7 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
+    def draws(self, universe: Universe, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
         """All of a universe, top level first; see `Universe.draws`."""
 
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
@@ -197,7 +197,7 @@ class OwnNoise(Source):
 
     counts_with_noise = True
 
-    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
+    def draws(self, universe: Universe, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
         """See `Source.draws`."""
         return budgeted(universe, spine, self.on_counts)
 
@@ -222,7 +222,7 @@ class Received(Source):
 
     def draws(
         self,
-        universe: DrawnUniverse,
+        universe: Universe,
         spine: Spine | None,
         sizes: IntArray | None,
     ) -> tuple[Draw, ...]:

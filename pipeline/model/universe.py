@@ -7,8 +7,6 @@ What is made of a fact, the feature that states it answers: estimation, the page
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import Any
 
 from geography.spine import Spine
 from pipeline.errors import SpecError
+from pipeline.model.content import content_sha256
 from pipeline.model.draw import Draw
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.promise import MechanismUse, Promise
@@ -301,7 +300,7 @@ class Universe:
         """
         promise, uses = self.promise, []
         for draw in self.draws():
-            query, told = draw.query, self._told_by(draw.query)
+            query, told = draw.query, self.told_by(draw.query)
             if draw.asked is not None:
                 noise, cost = draw.asked.noise, draw.asked.cost
                 uses.append(MechanismUse(draw.level, query.name, told, query.n_asked, noise, cost))
@@ -312,7 +311,7 @@ class Universe:
             level, select, finest = one.level, one.select, one.versions[-1]
             for name, told, size, mechanism in (
                 (select.stream_name, frozenset[str](), 1, select.mechanism),
-                (select.measured_name, self._told_by(finest), finest.size, one.noise),
+                (select.measured_name, self.told_by(finest), finest.size, one.noise),
             ):
                 uses.append(MechanismUse(level, name, told, size, mechanism, promise.cost(mechanism), chosen=True))
         return tuple(uses)
@@ -330,7 +329,7 @@ class Universe:
             raise ValueError("what was drawn before has no price beside invariants, bypassing, amounts or a series")
         return self.earlier.uses
 
-    def _told_by(self, query: Query) -> frozenset[str]:
+    def told_by(self, query: Query) -> frozenset[str]:
         """The attributes that a query does not sum out."""
         groupings = zip(self.schema.names, query.groups, strict=True)
         return frozenset(name for name, groups in groupings if any(group != groups[0] for group in groups))
@@ -379,17 +378,13 @@ class Universe:
         records one person's change alters, what the measure adds, the answers that were added, and the place in
         a series. The order of a level's queries does not matter.
         """
-        return self._privacy_fingerprint
-
-    @cached_property
-    def _privacy_fingerprint(self) -> str:
         own = [] if self.series is None else [self.series.own]
-        return hashlib.sha256(json.dumps([*self._privacy_content(), *own]).encode()).hexdigest()
+        return content_sha256([*self._privacy_content(), *own])
 
     @cached_property
     def series_fingerprint(self) -> str:
         """The same over what all releases of its series have in common."""
-        return hashlib.sha256(json.dumps(self._privacy_content()).encode()).hexdigest()
+        return content_sha256(self._privacy_content())
 
     def _privacy_content(self) -> list[object]:
         levels = [

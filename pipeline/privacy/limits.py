@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipeline.privacy.accounting.local import budget_of_both
 from pipeline.privacy.accounting.neighbours import vacuous
-from pipeline.privacy.budget import rounded_text
+from pipeline.privacy.budget import BUDGET_NAMES, rounded_text
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LARGEST_DELTA: Final = Fraction(1, 100_000)
 LARGEST_RHO: Final = Fraction(5)
 LARGEST_EPSILON: Final = Fraction(10)
+#: Framework -> what its budget is called, and the largest one.
+_LARGEST: Final = {
+    framework: (name, LARGEST_RHO if name == "rho" else LARGEST_EPSILON) for framework, name in BUDGET_NAMES.items()
+}
 
 
 def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
@@ -44,16 +48,14 @@ def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
             f"privacy.delta: found {_text(main.delta)}; it must be less than 1 / {main.population:,}, the population: "
             "a release that shows a record drawn at random would satisfy it"
         )
-    zcdp = main.framework == "zcdp"
-    name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
+    name, largest = _LARGEST[main.framework]
     key = "collect.parameters" if main.framework == "local" else f"privacy.{name}"
     spent = sum((one.budget for one in universes), Fraction(0))
     if spent > largest:
         together = " over all universes" if len(universes) > 1 else ""
         found.append(f"{key}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
     for release in main.source.releases:
-        zcdp, both = release.framework == "zcdp", budget_of_both(release, main.budget)
-        name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
+        (name, largest), both = _LARGEST[release.framework], budget_of_both(release, main.budget)
         if both > largest:
             found.append(
                 f"collect.central.{name}: found {_text(both)} with one report; at most {_text(largest)} is usual"

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.model.area_names import Areas
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading.margins import answer_weights, ends_column, together
@@ -80,7 +81,7 @@ class Places:
         return cls(release, release.spine.levels[number].geocodes, "geocode", number)
 
     @classmethod
-    def over(cls, release: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
+    def over(cls, release: Reader, areas: Areas) -> Places:
         """Areas, as `WantedNumbers.over` takes them; InputError where a code is wrong."""
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from geography.spine import first_few
 from pipeline.errors import InputError
-from pipeline.model.area_names import folded
+from pipeline.model.area_names import Areas, folded
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading import derived
@@ -147,7 +147,7 @@ class WantedNumbers:
         """
         return self._numbers(Places.at(self.release, level))
 
-    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    def over(self, areas: Areas) -> pd.DataFrame:
         """The same for areas of one's own, each a list of geocodes or names: leaves, or geounits of any level.
 
         An area that is just one geounit has its numbers and margins, those of its highest level.
@@ -168,7 +168,7 @@ class WantedNumbers:
         """
         return self._exact(Places.at(self.release, level))
 
-    def exact_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    def exact_over(self, areas: Areas) -> pd.DataFrame:
         """Which numbers of `over` are exact.
 
         Raises:
@@ -184,7 +184,7 @@ class WantedNumbers:
         """
         return derived.shares(Places.at(self.release, level), self._asked())
 
-    def shares_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    def shares_over(self, areas: Areas) -> pd.DataFrame:
         """The shares of areas taken together, as in `over`."""
         return derived.shares(Places.over(self.release, areas), self._asked())
 
@@ -200,7 +200,7 @@ class WantedNumbers:
         """
         return derived.ratios(Places.at(self.release, level), self._asked(), self._asked_of_the_same(to))
 
-    def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: WantedNumbers) -> pd.DataFrame:
+    def ratios_over(self, areas: Areas, to: WantedNumbers) -> pd.DataFrame:
         """The ratios of areas taken together, as in `over`."""
         return derived.ratios(Places.over(self.release, areas), self._asked(), self._asked_of_the_same(to))
 
@@ -212,7 +212,7 @@ class WantedNumbers:
         """
         return derived.medians(Places.at(self.release, level), self._asked(), self.release.schema)
 
-    def medians_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    def medians_over(self, areas: Areas) -> pd.DataFrame:
         """The medians of areas taken together, as in `over`."""
         return derived.medians(Places.over(self.release, areas), self._asked(), self.release.schema)
 
@@ -226,7 +226,7 @@ class WantedNumbers:
         """
         return self._cumulated(lambda question: question.at(level))
 
-    def cumulative_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    def cumulative_over(self, areas: Areas) -> pd.DataFrame:
         """The cumulative numbers of areas taken together, as in `over`."""
         return self._cumulated(lambda question: question.over(areas))
 
@@ -349,12 +349,10 @@ class WantedNumbers:
 
 def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, BoolArray]:
     """The attribute that a term is about, and which of its values are in the chosen ones."""
-    recode = schema.recode(term)
-    if recode is None and term not in schema.names:
-        terms = ", ".join([*schema.names, *(offered.name for offered in schema.recodes)])
-        raise InputError(f"where: {term!r} is no attribute or recode; allowed are {terms}")
+    if term not in schema.terms:
+        raise InputError(f"where: {term!r} is no attribute or recode; allowed are {', '.join(schema.terms)}")
+    recode, known = schema.recode(term), schema.terms[term]
     attribute = schema.attribute(term if recode is None else recode.attribute)
-    known = attribute.values if recode is None else recode.labels
     unknown = [value for value in chosen if value not in known]
     if unknown or not chosen:
         given = first_few(unknown) if unknown else "no value"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.model.area_names import Areas
 from pipeline.model.labels import beside, listed
 from pipeline.model.link import Link
 from pipeline.model.query import Query, terms_of
@@ -284,20 +285,15 @@ class Release:
         Raises:
             InputError: this holds no amount, or has no such table at the level.
         """
-        number, universe = self._reader.index_of(level), self._reader.universe
+        universe = self._reader.universe
         links = [link for link in self._reader.published.links if link.same_records and link.of == universe.name]
         if not links:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
                 "companion of an amount"
             )
-        published = {table.name: table.levels for table in universe.tables}
-        if level not in published.get(name, ()):
-            raise InputError(
-                f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
-                f"{', '.join(published) or 'none'}"
-            )
-        geocodes = self._reader.spine.levels[number].geocodes
+        self._reader.published_table(name, level)
+        geocodes = self._reader.spine.level(level).geocodes
         columns: dict[str, Any] = dict(links[0].means(self._reader.published, name, level, geocodes))
         for column, values in columns.items():
             if values.dtype == np.float64:
@@ -319,9 +315,7 @@ class Release:
         """
         return self._joined(companion).sizes_at(self._reader.published, self._reader.main, level)
 
-    def household_sizes_over(
-        self, areas: Sequence[str] | Mapping[str, Sequence[str]], companion: str = ""
-    ) -> pd.DataFrame:
+    def household_sizes_over(self, areas: Areas, companion: str = "") -> pd.DataFrame:
         """The sizes of households of areas taken together, as in `WantedNumbers.over`.
 
         The interval of an area that is no geounit is that of the linear estimates, which does not know what households
@@ -342,8 +336,8 @@ class Release:
         query = self._reader.table_called(name).query
         number = self._reader.index_of(level)
         exact = self._reader.margins.exact(number, query.groups)
-        codes = self._reader.spine.levels[number].geocodes.astype(object)
-        return pd.DataFrame(exact, columns=list(query.answer_labels()), index=pd.Index(codes, name="geocode"))
+        geocodes = self._reader.spine.levels[number].geocodes
+        return pd.DataFrame(exact, columns=list(query.answer_labels()), index=_index(geocodes))
 
     def _joined(self, companion: str) -> Link:
         own, main = companion or self._reader.universe.name, self._reader.main

@@ -23,7 +23,7 @@ from pipeline.model.record_source import KnownContent, RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, CountReader, Distinct, LeafReader
 from pipeline.records.problems import MistakeLog, list_allowed, quote
-from pipeline.records.record_files import column_names, is_text_file, open_records
+from pipeline.records.record_files import RecordsFile, column_names, is_text_file, open_records
 from postprocess.arrays import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -161,20 +161,15 @@ def _open_rows(
     others = [AmountReader.of(amount) for amount in records.beside if amount.name not in skip]
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows, text=text)
-    leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = MistakeLog(records.file, file.find_lines)
     chosen = {name: frozenset(values) for name, values in records.rows.items() if name not in skip}
     once = records.form == "long" and records.repeated is None and spine is not None and not skip
 
     def chunks() -> Iterator[CellChunk]:
-        first_row = 0
         cells = [reader for reader in attributes if reader.attribute.name not in records.further]
         repeats = _Repeats(records, schema, spine, cells, log) if once and spine is not None else None
         expected = _Expected(records, None if skip else spine)
-        for chunk in file.chunks():
-            leaves = np.zeros(chunk.num_rows, dtype=np.int64)
-            if leaf_reader is not None:
-                leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
+        for first_row, chunk, leaves, _ in _with_leaves(file, records, spine, log):
             keys = leaves * schema.n_cells
             counted = _chosen(chunk, chosen) & (leaves != LEFT_OUT)
             usable = leaves >= 0
@@ -212,10 +207,23 @@ def _open_rows(
                 keys, persons = keys[rows], None if persons is None else persons[rows]
                 beside = [found[rows] for found in beside]
             yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons, units, tuple(beside))
-            first_row += chunk.num_rows
         expected.check(log)
 
     return RecordCells(log, chunks)
+
+
+def _with_leaves(
+    file: RecordsFile, records: RecordSource, spine: Spine | None, log: MistakeLog
+) -> Iterator[tuple[int, pa.RecordBatch, IntArray, Distinct | None]]:
+    """Chunks with the number of their first row, the leaf of each row, 0 without a spine, and the geocodes."""
+    reader = None if spine is None else LeafReader(spine, records.geocode, records.file)
+    first_row = 0
+    for chunk in file.chunks():
+        if reader is None:
+            yield first_row, chunk, np.zeros(chunk.num_rows, dtype=np.int64), None
+        else:
+            yield first_row, chunk, *reader.read(chunk.column(records.geocode), first_row, log)
+        first_row += chunk.num_rows
 
 
 class _Expected:
@@ -332,18 +340,14 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
         max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1))),
         text=text,
     )
-    leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
-        seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)
-        expected = _Expected(records, spine)
-        first_row = 0
-        for chunk in file.chunks():
-            leaves = np.zeros(chunk.num_rows, dtype=np.int64)
-            if leaf_reader is not None:
-                leaves, geocodes = leaf_reader.read(chunk.column(records.geocode), first_row, log)
-                repeated = _repeated(leaves, seen)
+        seen, expected = SeenKeys(), _Expected(records, spine)
+        for first_row, chunk, leaves, geocodes in _with_leaves(file, records, spine, log):
+            if geocodes is not None:
+                placed = np.flatnonzero(leaves >= 0)
+                repeated = placed[seen.again(leaves[placed])]
                 log.add(
                     f"column {records.geocode!r}",
                     "a geocode that an earlier row has",
@@ -377,20 +381,9 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
                 np.concatenate(rows),
                 n_persons,
             )
-            first_row += chunk.num_rows
         expected.check(log)
 
     return RecordCells(log, chunks)
-
-
-def _repeated(leaves: IntArray, seen: BoolArray) -> IntArray:
-    """The rows (from 0) of leaves that an earlier row has; marks the leaves in `seen` (n_leaves,)."""
-    in_spine = np.flatnonzero(leaves >= 0)
-    again = np.ones(in_spine.size, dtype=np.bool_)
-    again[np.unique(leaves[in_spine], return_index=True)[1]] = False
-    again |= seen[leaves[in_spine]]
-    seen[leaves[in_spine]] = True
-    return in_spine[again]
 
 
 def _sum_of_terms(terms: Sequence[tuple[int, str]], columns: Mapping[str, IntArray], n_rows: int) -> IntArray:
@@ -400,7 +393,7 @@ def _sum_of_terms(terms: Sequence[tuple[int, str]], columns: Mapping[str, IntArr
     return total
 
 
-# -- cells that occur in several rows of a file in long form ----------------------------------------------------------
+# -- cells, or leaves, that occur in several rows of a file ----------------------------------------------------------
 
 
 class SeenKeys:

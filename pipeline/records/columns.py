@@ -6,12 +6,13 @@ Each distinct value of a chunk is examined once. A null, a NaN and an empty text
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -167,22 +168,48 @@ class AmountReader(AttributeReader):
 
 
 @dataclass(frozen=True)
-class CountReader:
-    """Reads a column of counts, each a whole number of persons from 0 to LARGEST_COUNT."""
+class NumberReader(ABC):
+    """Reads a column of numbers that are not negative; a negative one says what is wrong.
+
+    Attributes:
+        column: its name.
+        problems: what is wrong with each of the negative numbers that `parse` gives.
+        allowed: for messages.
+    """
 
     column: str
+    problems: ClassVar[Mapping[int, str]]
+    allowed: ClassVar[str]
 
-    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> IntArray:
-        """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
+    @abstractmethod
+    def parse(self, value: object) -> float:
+        """The number that a value states, or which problem it has; whole where all are."""
+
+    def where(self, rows: IntArray) -> str:  # noqa: ARG002
+        """What messages call the column, given the rows of a chunk that they are about."""
+        return f"column {self.column!r}"
+
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[Any]:
+        """Number of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
-        counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
-        if counts.size and counts.min() < 0:
-            for problem, description in _COUNT_PROBLEMS.items():
-                rows = np.flatnonzero(counts == problem)
+        numbers = np.array([*map(self.parse, distinct.values.to_pylist()), MISSING])[distinct.index]
+        if numbers.size and numbers.min() < 0:
+            for problem, description in self.problems.items():
+                rows = np.flatnonzero(numbers == problem)
                 texts = () if problem == MISSING else distinct.first_found(rows)
-                allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
-                log.add(f"column {self.column!r}", description, first_row + rows + 1, texts, allowed)
-        return counts
+                log.add(self.where(rows), description, first_row + rows + 1, texts, self.allowed)
+        return numbers
+
+
+class CountReader(NumberReader):
+    """Reads a column of counts, each a whole number of persons from 0 to LARGEST_COUNT."""
+
+    problems = _COUNT_PROBLEMS
+    allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
+
+    def parse(self, value: object) -> int:
+        """See `parse_count`."""
+        return parse_count(value)
 
     def read_counted(
         self,

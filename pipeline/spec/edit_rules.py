@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from pipeline.model.schema import Schema
 from pipeline.spec.problems import Problems, unknown
 
 #: Attribute or recode -> those of its values that are meant, as positions.
@@ -45,12 +44,6 @@ _EXAMPLE = "a rule is, for example, age < 15 and marital != single"
 
 class RuleError(Exception):
     """A rule that cannot be read; the text says where and what is allowed."""
-
-
-def values_of(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """Attribute or recode -> its values or groups in the schema's order."""
-    groups = {recode.name: recode.labels for recode in schema.recodes}
-    return {attribute.name: tuple(attribute.values) for attribute in schema.attributes} | groups
 
 
 def impossible_by(rule: str, values: Mapping[str, Sequence[str]]) -> list[dict[str, tuple[str, ...]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -23,6 +24,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
 from pipeline.model.memory_table import MemoryTable, Source
@@ -105,8 +107,15 @@ def as_text_advice(value: object) -> str:
     return f'found {describe(value)}; write it in quotes, "{value}"'
 
 
-def _exact(allowed: str, fits: Callable[[Fraction], bool]) -> Callable[[object], Fraction]:
-    def read(value: object) -> Fraction:
+@dataclass(frozen=True)
+class _Exact:
+    """What a field is that states an exact number as text: what must hold of the number, and that in words."""
+
+    allowed: str
+    fits: Callable[[Fraction], bool]
+
+    def read(self, value: object) -> Fraction:
+        """The number that is stated; ValueError where it is none, or not one that is allowed."""
         if isinstance(value, Fraction):
             number = value
         elif isinstance(value, str):
@@ -115,38 +124,29 @@ def _exact(allowed: str, fits: Callable[[Fraction], bool]) -> Callable[[object],
             raise ValueError(f"{as_text_advice(value)}, so that it is exact")
         else:
             raise ValueError(f"found {describe(value)}; allowed is {EXACT_ALLOWED}")
-        if not fits(number):
-            raise ValueError(f"found {describe(value)}; it must be {allowed}")
+        if not self.fits(number):
+            raise ValueError(f"found {describe(value)}; it must be {self.allowed}")
         return number
 
-    return read
+    def __get_pydantic_core_schema__(self, source: Any, handler: object) -> core_schema.CoreSchema:
+        text = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
+        return core_schema.no_info_plain_validator_function(self.read, serialization=text)
 
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
+        comment = f"an exact decimal or fraction as text, {self.allowed}"
+        return {"type": "string", "pattern": _EXACT_PATTERN, "examples": ["2.56", "542/339"], "$comment": comment}
 
-def _exact_field(allowed: str, fits: Callable[[Fraction], bool]) -> tuple[PlainValidator, PlainSerializer, Any]:
-    json_schema = {"type": "string", "pattern": _EXACT_PATTERN, "examples": ["2.56", "542/339"]}
-    return (
-        PlainValidator(_exact(allowed, fits)),
-        PlainSerializer(str, return_type=str),
-        WithJsonSchema({**json_schema, "$comment": f"an exact decimal or fraction as text, {allowed}"}),
-    )
-
-
-_BUDGET = _exact_field("greater than 0", lambda number: number > 0)
-_SHARE = _exact_field("from 0 to 1", lambda number: 0 <= number <= 1)
-_QUERY_SHARE = _exact_field("greater than 0 and at most 1", lambda number: 0 < number <= 1)
-_MEAN = _exact_field("at least 0", lambda number: number >= 0)
-_DELTA = _exact_field("greater than 0 and less than 1", lambda number: 0 < number < 1)
 
 #: A whole budget, rho or epsilon.
-Budget = Annotated[Fraction, _BUDGET[0], _BUDGET[1], _BUDGET[2]]
+Budget = Annotated[Fraction, _Exact("greater than 0", lambda number: number > 0)]
 #: A level's share of the budget.
-Share = Annotated[Fraction, _SHARE[0], _SHARE[1], _SHARE[2]]
+Share = Annotated[Fraction, _Exact("from 0 to 1", lambda number: 0 <= number <= 1)]
 #: A query's share of its level's budget.
-QueryShare = Annotated[Fraction, _QUERY_SHARE[0], _QUERY_SHARE[1], _QUERY_SHARE[2]]
+QueryShare = Annotated[Fraction, _Exact("greater than 0 and at most 1", lambda number: 0 < number <= 1)]
 #: A mean number of persons.
-Mean = Annotated[Fraction, _MEAN[0], _MEAN[1], _MEAN[2]]
+Mean = Annotated[Fraction, _Exact("at least 0", lambda number: number >= 0)]
 #: The delta of an (epsilon, delta) statement.
-Delta = Annotated[Fraction, _DELTA[0], _DELTA[1], _DELTA[2]]
+Delta = Annotated[Fraction, _Exact("greater than 0 and less than 1", lambda number: 0 < number < 1)]
 
 
 def check_name(name: str) -> str:
@@ -216,6 +216,15 @@ def _file(value: object, info: ValidationInfo) -> Path:
     if is_special(path):
         raise ValueError(f"found {describe(str(value))}, which {NOT_REGULAR}; a file is needed")
     return path
+
+
+def in_short(key: str, section: type[BaseModel], *types: type) -> BeforeValidator:
+    """Lets a section be stated by one of its keys alone: by a text, or by what is of another of these types."""
+
+    def whole(value: object) -> object:
+        return {key: value} if isinstance(value, (str, *types)) else value
+
+    return BeforeValidator(whole, json_schema_input_type=str | section)
 
 
 def expanded(name: str | Path) -> Path:

@@ -19,13 +19,12 @@ from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 #: What `columns` names of the form "reports".
 _OF_REPORTS = ("report", "cohort", "respondent")
+#: Keys of one form alone.
+_OF_FORM: Mapping[str, Form] = {"count": "long", "repeated": "long", "cells": "wide", "bad_reports": "reports"}
 
 
 def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
-    """What only reports have, and what they do not have."""
-    if section.form != "reports":
-        why = f'only for the form "reports"; the form is {section.form!r}'
-        return [] if section.bad_reports is None else [("bad_reports", why)]
+    """What reports do not have."""
     strange = [name for name in section.columns if name not in _OF_REPORTS]
     stated = [name for name in ("values", "coded", "rows", "expect") if getattr(section, name)]
     return [
@@ -108,20 +107,20 @@ class InputSpec(Section):
 
     @model_validator(mode="after")
     def _fits_form(self) -> InputSpec:
-        problems: list[tuple[str, str]] = []
-        if self.form != "long" and self.count is not None:
-            problems.append(("count", f'only for the form "long"; the form is {self.form!r}'))
-        if self.form != "long" and self.repeated is not None:
-            problems.append(("repeated", f'only for the form "long"; the form is {self.form!r}'))
-        if self.form == "wide" and self.columns:
-            problems.append(("columns", 'not for the form "wide", whose columns are named in cells'))
-        if self.form == "wide" and self.rows:
-            problems.append(("rows", 'not for the form "wide"'))
-        if self.form == "wide" and not self.cells:
-            problems.append(("cells", 'missing; the form "wide" needs at least one entry'))
-        if self.form != "wide" and self.cells:
-            problems.append(("cells", f'only for the form "wide"; the form is {self.form!r}'))
-        problems += _of_reports(self)
+        problems = [
+            (key, f'only for the form "{form}"; the form is {self.form!r}')
+            for key, form in _OF_FORM.items()
+            if self.form != form and getattr(self, key) not in (None, ())
+        ]
+        if self.form == "wide":
+            stated = {
+                "columns": (self.columns, 'not for the form "wide", whose columns are named in cells'),
+                "rows": (self.rows, 'not for the form "wide"'),
+                "cells": (not self.cells, 'missing; the form "wide" needs at least one entry'),
+            }
+            problems += [(key, why) for key, (wrong, why) in stated.items() if wrong]
+        if self.form == "reports":
+            problems += _of_reports(self)
         if self.coded and self.values:
             problems.append(("values", "not with coded = true, where the columns hold the values' numbers"))
         if problems:
@@ -181,18 +180,15 @@ def check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
     """Note what in [input] does not fit the schema; `problems` are the universe's."""
     input_problems, before = problems.at("input"), len(problems.lines)
     for name in section.columns if section.form != "reports" else ():
-        if name not in schema.names:
-            input_problems.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
+        input_problems.known(dotted(["columns", name]), "attribute", name, schema.names)
     for name, values in section.values.items():
-        if name not in schema.names:
-            input_problems.add(dotted(["values", name]), unknown("attribute", name, schema.names))
+        if not input_problems.known(dotted(["values", name]), "attribute", name, schema.names):
             continue
         allowed = schema.attribute(name).values
         if section.form != "wide":  # there they are parts of columns' names
             _check_ranges(values, input_problems.at(dotted(["values", name])))
         for text, value in values.items():
-            if value not in allowed:
-                input_problems.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
+            input_problems.known(dotted(["values", name, text]), f"value of {name}", value, allowed)
     if section.form == "wide" and len(problems.lines) == before:
         with problems.noted(below=True):
             expand_cells(section.cells, schema, coded=section.coded, values=section.values)

@@ -33,8 +33,7 @@ ReleaseSpec: TypeAlias = Any  #: of `pipeline.spec.release_spec`
 Problems: TypeAlias = Any  #: of `pipeline.spec.problems`
 UniverseSections: TypeAlias = Any  #: of `pipeline.spec.sections`
 ChosenSection: TypeAlias = Any  #: of `pipeline.spec.update`
-SourceScope: TypeAlias = Any  #: of `pipeline.spec.resolve`
-MeasureScope: TypeAlias = Any  #: of `pipeline.spec.resolve`
+UniverseResolver: TypeAlias = Any  #: of `pipeline.spec.resolve`
 PublicInput: TypeAlias = Any  #: of `pipeline.inputs.public_input`
 Product: TypeAlias = Any  #: of `pipeline.metadata.products`
 ReleaseScope: TypeAlias = Any  #: of `pipeline.metadata.products`
@@ -77,18 +76,18 @@ class Kind:
         """What each record adds."""
         return COUNTS
 
-    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+    def measured(self, schema: Schema, scope: UniverseResolver) -> Schema:
         """The schema as records are read by it; whatever of it does not go with the measure is noted."""
         return schema
 
-    def records(self, scope: MeasureScope) -> RecordSource | None:
+    def records(self, scope: UniverseResolver) -> RecordSource | None:
         """The records, as they are read; whatever else of the universe does not go with the measure is noted.
 
         None where the spec does not name them.
         """
         return None
 
-    def source(self, scope: SourceScope) -> Source | None:
+    def source(self, scope: UniverseResolver) -> Source | None:
         """Where noisy numbers are from that the run does not draw; None where problems were noted."""
         return None
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact, sum_text
 from pipeline.model.schema import Attribute, Recode
 from pipeline.spec.problems import unknown
+from pipeline.spec.sections import QuerySection
 
 
 def fold(name: str) -> str:
@@ -22,11 +24,11 @@ def fold(name: str) -> str:
 
 @dataclass(frozen=True)
 class PresetLevel:
-    """One level: its share of the preset's rho, and its queries with their shares of the level's."""
+    """One level: its share of the preset's rho, and its queries as a spec would state them."""
 
     name: str
     share: Fraction
-    queries: tuple[tuple[str, Fraction], ...]
+    queries: Mapping[str, QuerySection]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,6 @@ class Preset:
         recodes: recodes of those attributes that its queries name; a spec may bring its own under the same name.
         levels: their shares add up to 1.
         aliases: other names of its levels (folded) -> their names.
-        where_positive: of its queries, those that are drawn only where the released parent is positive.
 
     Raises:
         SpecError: shares do not add up to 1.
@@ -56,12 +57,14 @@ class Preset:
     levels: tuple[PresetLevel, ...]
     aliases: tuple[tuple[str, str], ...] = ()
     epsilon: Fraction | None = None
-    where_positive: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for subject, shares in (
             ("levels", {level.name: level.share for level in self.levels}),
-            *((f"queries of {level.name}", dict(level.queries)) for level in self.levels),
+            *(
+                (f"queries of {level.name}", {query: one.share for query, one in level.queries.items()})
+                for level in self.levels
+            ),
         ):
             if sum(shares.values()) != 1:
                 raise SpecError(f"preset {self.name}: the shares of its {subject} add up to {sum_text(shares)}")
@@ -121,14 +124,10 @@ def load_preset(name: str) -> Preset:
     """
     if name not in preset_names():
         raise SpecError(f"strategy.preset: {unknown('preset', name, preset_names(), are='the presets are')}")
-    content = tomllib.loads(resources.files("pipeline.spec.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+    content = _content(name)
     if "like" in content:
-        return replace(
-            load_preset(content["like"]),
-            name=name,
-            about=content["about"],
-            where_positive=frozenset(content["where_positive"]),
-        )
+        content = {**_content(content["like"]), **content}
+    positive = content.get("where_positive", ())
     shared = load_preset(content["recodes_of"]).recodes if "recodes_of" in content else ()
     return Preset(
         name=name,
@@ -146,10 +145,19 @@ def load_preset(name: str) -> Preset:
             PresetLevel(
                 key,
                 parse_exact(level["share"]),
-                tuple((query, parse_exact(share)) for query, share in level["queries"].items()),
+                {
+                    query: QuerySection(
+                        share=parse_exact(share), where="parent positive" if query in positive else None
+                    )
+                    for query, share in level["queries"].items()
+                },
             )
             for key, level in content["levels"].items()
         ),
         aliases=tuple(content.get("aliases", {}).items()),
         epsilon=parse_exact(content["epsilon"]) if "epsilon" in content else None,
     )
+
+
+def _content(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("pipeline.spec.presets").joinpath(f"{name}.toml").read_text("utf-8"))

@@ -6,7 +6,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
 from pipeline.spec.fields import Misfit, as_text_advice, describe
 from pipeline.spec.slots import NO_SLOTS, Slots, SlottedSection, fields_of, json_schema_of
 
@@ -70,13 +72,37 @@ class Problems:
         except SpecError as error:
             self.lines.append(self.full_key(str(error)) if below else str(error))
 
+    def known(self, key: str, kind: str, name: str, allowed: Collection[str], *, are: str = "allowed are") -> bool:
+        """Whether a name is one of those allowed; noted at `key` where it is not."""
+        if name not in allowed:
+            self.add(key, unknown(kind, name, allowed, are=are))
+        return name in allowed
+
+    def known_level(self, key: str, level: str, levels: Sequence[str]) -> bool:
+        """The same of a level."""
+        return self.known(key, "level", level, levels, are="the levels are")
+
+    def query(self, key: str, text: str, schema: Schema) -> Query | None:
+        """The query of a text that stands at `key`; None where it is none, which is noted."""
+        query: Query | None = None
+        with self.noted():
+            query = Query.parse(text, schema, where=self.full_key(key))
+        return query  # noqa: RET504 - None where a problem was noted
+
+    def note_alike(self, names: Iterable[str]) -> None:
+        """Note names below this part that differ from an earlier one in capital letters only."""
+        folded: dict[str, str] = {}
+        for name in names:
+            if (other := folded.setdefault(name.casefold(), name)) != name:
+                self.add(dotted([name]), f"differs from {other!r} in capital letters only; names must differ by more")
+
     def raise_if_any(self) -> None:
         """Raises SpecError with one line for each problem, if there is any."""
         if self.lines:
             raise SpecError("\n".join(f"{self.source}: {line}" for line in dict.fromkeys(self.lines)))
 
 
-def unknown(kind: str, name: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
+def unknown(kind: str, name: str, allowed: Collection[str], *, are: str = "allowed are") -> str:
     """The message of an unknown name: "'stat' is not a level; did you mean 'state'? allowed are state, county"."""
     return f"{name!r} is not {_with_article(kind)};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
 
@@ -85,7 +111,7 @@ def _with_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _hint(name: str, allowed: Sequence[str]) -> str:
+def _hint(name: str, allowed: Collection[str]) -> str:
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.65)
     return f" did you mean {close[0]!r}?" if close else ""
 

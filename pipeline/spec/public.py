@@ -17,7 +17,7 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import BUDGET_NAMES
-from pipeline.spec.edit_rules import combinations_of, values_of
+from pipeline.spec.edit_rules import combinations_of
 from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import stated_in
@@ -60,7 +60,7 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         for recode in universe.schema.recodes
     ]
     labels = sections.schema_section.labels
-    zeros = combinations_of(sections.structural_zeros, values_of(universe.schema), Problems(""))
+    zeros = combinations_of(sections.structural_zeros, universe.schema.terms, Problems(""))
     return {
         **encode(sections, without=_RESOLVED),
         "structural_zeros": [encode(combination) for _, combination in zeros],

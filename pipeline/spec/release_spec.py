@@ -17,11 +17,11 @@ from pipeline.model.link import Link, StatedLinks, links_of_measures
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, check_name
 from pipeline.spec.kind import Kind
-from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
-from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error
 from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_universe
-from pipeline.spec.resolve import UniverseContext, UniverseResolver
+from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.sections import (
     CompanionSection,
     GeographySection,
@@ -49,19 +49,13 @@ class ReleaseSpec(UniverseSections):
     purpose: Literal["example"] | None = Field(
         default=None, description='"example" where the records are made up: the release says so; leave it out otherwise'
     )
-    privacy: PrivacySection = Field(
-        default_factory=lambda: PrivacySection.model_validate({}), description="the privacy-loss budget"
-    )
+    privacy: PrivacySection = Field(default_factory=PrivacySection, description="the privacy-loss budget")
     geography: GeographySection = Field(description="a table with the file and the levels of the public list of leaves")
     postprocess: PostprocessSection = Field(
-        default_factory=lambda: PostprocessSection.model_validate({}), description="how the release is computed"
+        default_factory=PostprocessSection, description="how the release is computed"
     )
-    publish: PublishSection = Field(
-        default_factory=lambda: PublishSection.model_validate({}), description="what is published"
-    )
-    report: ReportSection = Field(
-        default_factory=lambda: ReportSection.model_validate({}), description="the report for readers"
-    )
+    publish: PublishSection = Field(default_factory=PublishSection, description="what is published")
+    report: ReportSection = Field(default_factory=ReportSection, description="the report for readers")
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
     )
@@ -155,19 +149,12 @@ class ReleaseSpec(UniverseSections):
 
     def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[StatedLinks, ...]]:
         problems = Problems(self._source)
-        resolved = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
-        folded: dict[str, str] = {}
-        for name, companion in self.companions.items():
-            companion_problems = problems.at(f"companions.{name}")
-            if (other := folded.setdefault(name.casefold(), name)) != name:
-                companion_problems.add("", f"differs from {other!r} in capital letters only")
-            resolved.append(self._resolved(companion, name, companion.privacy, companion.passes, companion_problems))
+        resolved = [UniverseResolver(self, "", problems).universe()]
+        for name in self.companions:
+            resolved.append(UniverseResolver(self, name, problems.at(f"companions.{name}")).universe())
+        problems.at("companions").note_alike(self.companions)
         for level in self.report.polygons:
-            if level not in self.geography.level_names:
-                allowed = self.geography.level_names
-                problems.add(
-                    dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
-                )
+            problems.known_level(dotted(["report", "polygons", level]), level, self.geography.level_names)
         schemas = [self.schema_section, *(one.schema_section for one in self.companions.values())]
         note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
@@ -198,29 +185,6 @@ class ReleaseSpec(UniverseSections):
                     own = replace(own, earlier=earlier, budget=own.budget + earlier.cost)
                 universes = (own, *others)
         return universes
-
-    def _resolved(
-        self,
-        sections: UniverseSections,
-        name: str,
-        own_privacy: PrivacySection | CompanionPrivacySection,
-        passes: Sequence[str],
-        problems: Problems,
-    ) -> Universe | None:
-        context = UniverseContext(
-            name=name,
-            privacy=self.privacy,
-            own_privacy=own_privacy,
-            passes=passes,
-            passes_key="passes" if name else "postprocess.passes",
-            level_names=self.geography.level_names,
-            bypass=bool(self.geography.bypass),
-            parts={} if name else {self.slot: self.parts, self.postprocess.slot: self.postprocess.parts},
-            own=self if name else None,
-            update=None if name else self._update,
-            receiving=next((part for part in self.parts if part.receives), None),
-        )
-        return UniverseResolver(sections, context, problems).universe()
 
     def _sections(self, universe: str) -> UniverseSections:
         return self.companions[universe] if universe else self

@@ -6,7 +6,7 @@ The sections [select.NAME] state tables whose detail is chosen privately in each
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -18,12 +18,14 @@ from pipeline.model.selection import StatedSelection
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.spec.preset import Preset, PresetLevel
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import LevelSection, QuerySection, SelectSection, StrategySection
 from postprocess.marginal import refines
 
 #: Largest threshold; losses are whole numbers of 64 bits.
 MOST_PERSONS = 10**15
+#: Begins the key of queries that are a preset's.
+_PRESET = "preset, level "
 
 
 def resolve_selections(
@@ -47,16 +49,13 @@ def resolve_selections(
         problems: of the section `select`.
     """
     selections = []
-    names: dict[str, str] = {}
+    problems.note_alike(sections)
     for name, section in sections.items():
         entry_problems = problems.at(dotted([name]))
         before = len(problems.lines)
         if not name.isidentifier():
             entry_problems.add("", f"found the name {name!r}; allowed are letters, digits and _, a letter first")
-        if (other := names.setdefault(name.casefold(), name)) != name:
-            entry_problems.add("", f"differs from {other!r} in capital letters only; names must differ by more")
-        if section.level not in level_names:
-            entry_problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
+        entry_problems.known_level("level", section.level, level_names)
         versions = _versions(section, schema, entry_problems)
         _check_thresholds(section, entry_problems)
         if budget is None or len(problems.lines) > before:
@@ -82,8 +81,8 @@ def resolve_selections(
 def _versions(section: SelectSection, schema: Schema, problems: Problems) -> list[Query]:
     versions: list[Query] = []
     for number, text in enumerate(section.versions):
-        with problems.noted():
-            versions.append(Query.parse(text, schema, where=problems.full_key(f"versions[{number}]")))
+        if (query := problems.query(f"versions[{number}]", text, schema)) is not None:
+            versions.append(query)
     if len(versions) < len(section.versions):
         return versions
     for number, (coarse, fine) in enumerate(pairwise(versions), start=1):
@@ -110,28 +109,6 @@ def _check_thresholds(section: SelectSection, problems: Problems) -> None:
         )
     elif section.thresholds[-1] > MOST_PERSONS:
         problems.add("thresholds", f"found {section.thresholds[-1]}; at most {MOST_PERSONS:,} is allowed")
-
-
-@dataclass(frozen=True)
-class QueryShares:
-    """Queries as the spec or a preset writes them.
-
-    Attributes:
-        key: below [strategy], where they stand.
-        shares: of each.
-        where_positive: those that are drawn only where the released parent is positive.
-    """
-
-    key: str
-    shares: tuple[tuple[str, Fraction], ...]
-    from_preset: bool = False
-    where_positive: frozenset[str] = frozenset()
-
-    @classmethod
-    def stated(cls, key: str, queries: Mapping[str, QuerySection]) -> QueryShares:
-        """As a spec writes them."""
-        shares = tuple((query, stated.share) for query, stated in queries.items())
-        return cls(key, shares, where_positive=frozenset(query for query, stated in queries.items() if stated.where))
 
 
 def preset_budget(preset: Preset, framework: str, level_names: Sequence[str]) -> Fraction | None:
@@ -171,15 +148,15 @@ def resolve_strategy(
     """
     before, unstated = len(problems.lines), LevelSection(share=None if whole else Fraction(0))
     for name in section.levels:
-        if name not in level_names:
-            problems.add(dotted(["levels", name]), unknown("level", name, level_names, are="the levels are"))
+        problems.known_level(dotted(["levels", name]), name, level_names)
     matched: Mapping[str, PresetLevel] = {}
     if preset is not None:
         with problems.noted():
             matched = preset.match_levels(level_names)
     used = sum((level.share for level in matched.values()), Fraction(0))
     shares: dict[str, Fraction] = {}
-    shares_of: dict[str, QueryShares] = {}
+    key_of: dict[str, str] = {}  # level that is measured: where its queries stand
+    queries: dict[str, Mapping[str, QuerySection]] = {}
     for name in level_names:
         own, base = section.levels.get(name, unstated), matched.get(name)
         if own.share is None and base is None:
@@ -187,18 +164,19 @@ def resolve_strategy(
             continue
         shares[name] = own.share if own.share is not None else base.share / used if base else Fraction(0)
         if shares[name]:
-            shares_of[name] = _queries_of(name, own, section, base, preset)
+            key_of[name], stated = _queries_of(name, own, section, base)
+            queries[key_of[name]] = stated
         elif own.queries:
             problems.add(f"levels.{name}", "has queries and the share 0; give it a share, or no queries")
     measured = {
-        source: _measure(source, [name for name in shares_of if shares_of[name] == source], schema, preset, problems)
-        for source in dict.fromkeys(shares_of.values())
+        key: _measure(key, stated, [name for name in key_of if key_of[name] == key], schema, preset, problems)
+        for key, stated in queries.items()
     }
     if len(shares) == len(level_names) and sum(shares.values()) != whole:
         problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to {whole}")
     if len(problems.lines) > before:
         return None
-    of_level = {name: measured[shares_of[name]] if shares[name] else () for name in level_names}
+    of_level = {name: measured[key_of[name]] if shares[name] else () for name in level_names}
     # Above the highest level nothing is released.
     of_level[level_names[0]] = tuple(replace(one, where_positive=False) for one in of_level[level_names[0]])
     return Strategy(tuple(LevelStrategy(name, shares[name], of_level[name]) for name in level_names))
@@ -216,64 +194,55 @@ def _missing_share(name: str, section: StrategySection, preset: Preset | None) -
 
 
 def _queries_of(
-    name: str,
-    own: LevelSection,
-    section: StrategySection,
-    base: PresetLevel | None,
-    preset: Preset | None,
-) -> QueryShares:
-    """The queries of a level: its own, else the section's, else the preset's."""
-    if own.queries is not None:
-        return QueryShares.stated(f"levels.{name}.queries", own.queries)
-    if section.queries is not None:
-        return QueryShares.stated("queries", section.queries)
-    if base is not None and preset is not None:
-        return QueryShares(f"preset, level {base.name}", base.queries, True, preset.where_positive)
-    return QueryShares(f"levels.{name}.queries", ())
+    name: str, own: LevelSection, section: StrategySection, base: PresetLevel | None
+) -> tuple[str, Mapping[str, QuerySection]]:
+    """The queries of a level, and where they stand: its own, else the section's, else the preset's."""
+    if own.queries is None and section.queries is not None:
+        return "queries", section.queries
+    if own.queries is None and base is not None:
+        return f"{_PRESET}{base.name}", base.queries
+    return f"levels.{name}.queries", own.queries or {}
 
 
 def _measure(
-    source: QueryShares,
+    key: str,
+    stated: Mapping[str, QuerySection],
     levels: Sequence[str],
     schema: Schema,
     preset: Preset | None,
     problems: Problems,
 ) -> tuple[MeasuredQuery, ...]:
-    """The queries of `source`, which `levels` use; problems are noted once, not once a level."""
-    if not source.shares:
-        problems.add(source.key, f"no queries are given; give them there or in [{problems.full_key('queries')}]")
+    """The queries that stand at `key`, which `levels` use; problems are noted once, not once a level."""
+    if not stated:
+        problems.add(key, f"no queries are given; give them there or in [{problems.full_key('queries')}]")
         return ()
-    if source.from_preset and preset is not None and (text := _lacking(preset, schema)):
+    if key.startswith(_PRESET) and preset is not None and (text := _lacking(preset, schema)):
         problems.add("preset", text)
         return ()
-    measured: list[MeasuredQuery] = []
-    names: dict[tuple[str, ...], str] = {}
-    for text, share in source.shares:
-        with problems.noted():
-            query = Query.parse(text, schema, where=problems.full_key(source.key))
-            if query.terms in names:
-                problems.add(
-                    source.key, f"{names[query.terms]!r} and {query.name!r} are the same query; measure it once"
-                )
-            names.setdefault(query.terms, query.name)
-            measured.append(MeasuredQuery(query, share, text in source.where_positive))
-    shares = dict(source.shares)
+    measured: dict[tuple[str, ...], MeasuredQuery] = {}
+    for text, section in stated.items():
+        if (query := problems.query(key, text, schema)) is None:
+            continue
+        if (other := measured.get(query.terms)) is not None:
+            problems.add(key, f"{other.query.name!r} and {query.name!r} are the same query; measure it once")
+        else:
+            measured[query.terms] = MeasuredQuery(query, section.share, section.where is not None)
+    shares = {text: section.share for text, section in stated.items()}
     if sum(shares.values()) != 1:
-        at = "" if len(levels) == 1 and f".{levels[0]}." in source.key else f" at the levels {', '.join(levels)}"
-        problems.add(source.key, f"the shares add up to {sum_text(shares)}{at}; they must add up to 1")
-    return tuple(measured)
+        at = "" if len(levels) == 1 and f".{levels[0]}." in key else f" at the levels {', '.join(levels)}"
+        problems.add(key, f"the shares add up to {sum_text(shares)}{at}; they must add up to 1")
+    return tuple(measured.values())
 
 
 def _lacking(preset: Preset, schema: Schema) -> str:
     """What the preset's queries name and the schema does not have; "" where there is nothing."""
-    names = {*schema.names, *(recode.name for recode in schema.recodes)}
-    if missing := [name for name in preset.attributes if name not in names]:
+    if missing := [name for name in preset.attributes if name not in schema.terms]:
         return (
             f"{preset.name} measures queries over {', '.join(preset.attributes)}; the schema lacks the "
             f"attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} (it has {', '.join(schema.names)})"
         )
     for recode in preset.recodes:
-        if recode.name not in names:
+        if recode.name not in schema.terms:
             values = [value for _, group in recode.groups for value in group]
             return (
                 f"{preset.name} measures the recode {recode.name!r}, which can be made for the values "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from pipeline.model.text_format import TextFormat
@@ -28,14 +27,13 @@ from pipeline.spec.fields import (
     TableName,
     Value,
     Values,
+    in_short,
 )
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
 from pipeline.spec.slots import SlottedSection
 from pipeline.spec.wording.fields import Texts
 from pipeline.spec.wording.sections import LabelsSection, Names, ReportTexts
-
-_TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
 WholeNumber = Annotated[StrictInt, Field(ge=0)]
 #: As many as a release can have records, see `pipeline.records.columns.LARGEST_COUNT`.
@@ -126,41 +124,22 @@ class GeographySection(Section):
         return dict(self.levels) if isinstance(self.levels, dict) else {}
 
     @model_validator(mode="after")
-    def _three_levels(self) -> GeographySection:
-        if self.regroup is not None and len(self.levels) < 3:
-            raise Misfit(
-                (
-                    "regroup",
-                    f"found {len(self.levels)} levels; three are needed: units between leaves and a level above",
-                )
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _within_levels(self) -> GeographySection:
-        if unknown := [level for level in self.within or {} if level not in self.levels]:
-            listed = ", ".join(self.levels)
-            raise Misfit(("within", f"{unknown[0]!r} is not a level; the levels are {listed}"))
-        return self
-
-    @model_validator(mode="after")
     def _one_form(self) -> GeographySection:
+        if self.regroup is not None and len(self.levels) < 3:
+            found = f"found {len(self.levels)} levels"
+            raise Misfit(("regroup", f"{found}; three are needed: units between leaves and a level above"))
+        if unknown := [level for level in self.within or {} if level not in self.levels]:
+            raise Misfit(("within", f"{unknown[0]!r} is not a level; the levels are {', '.join(self.levels)}"))
         if self.repeated and self.form != "table":
             raise Misfit(("repeated", "only for a list of levels, where each row has the codes of all of them"))
-        if self.form == "prefixes":
-            if self.column is None:
-                raise Misfit(("column", "missing; with prefix lengths in levels, name the column of leaf codes"))
-            if self.parent is not None:
-                raise Misfit(("parent", "not allowed with prefix lengths in levels; give levels as a list for pairs"))
-        elif self.form == "table" and self.column is not None:
-            raise Misfit(
-                (
-                    "column",
-                    "only for levels with prefix lengths, { county = 5, block = 15 }, or with `parent`; levels is a "
-                    "list here",
-                )
-            )
-        elif self.form == "pairs" and self.column is None:
+        if self.form == "prefixes" and self.column is None:
+            raise Misfit(("column", "missing; with prefix lengths in levels, name the column of leaf codes"))
+        if self.form == "prefixes" and self.parent is not None:
+            raise Misfit(("parent", "not allowed with prefix lengths in levels; give levels as a list for pairs"))
+        if self.form == "table" and self.column is not None:
+            why = "only for levels with prefix lengths, { county = 5, block = 15 }, or with `parent`"
+            raise Misfit(("column", f"{why}; levels is a list here"))
+        if self.form == "pairs" and self.column is None:
             raise Misfit(("column", "missing; parent is given, and pairs need both columns"))
         return self
 
@@ -186,10 +165,6 @@ class SchemaSection(Section):
     )
 
 
-def _as_share(value: object) -> object:
-    return {"share": value} if isinstance(value, str | int | float) else value
-
-
 class QuerySection(Section):
     """A measured query's share of its level's budget."""
 
@@ -202,7 +177,7 @@ class QuerySection(Section):
 
 
 #: A query in a strategy: its share, or a table of share and where.
-StatedQuery = Annotated[QuerySection, BeforeValidator(_as_share, json_schema_input_type=str | QuerySection)]
+StatedQuery = Annotated[QuerySection, in_short("share", QuerySection, int, float)]
 
 
 class LevelSection(Section):
@@ -224,8 +199,8 @@ class StrategySection(Section):
         default=None,
         description="queries and shares of every level that does not give its own; they replace a preset's",
     )
-    levels: Table[Annotated[LevelSection, BeforeValidator(_as_share, json_schema_input_type=str | LevelSection)]] = (
-        Field(default={}, description="share of each level, or a table with share and queries")
+    levels: Table[Annotated[LevelSection, in_short("share", LevelSection, int, float)]] = Field(
+        default={}, description="share of each level, or a table with share and queries"
     )
     #: The preset that a table is of; in published specs alone.
     derived_from: SkipJsonSchema[str | None] = None
@@ -251,10 +226,6 @@ class BoundSection(Section):
         if self.lower > self.upper:
             raise Misfit(("upper", f"found {self.upper}, less than lower = {self.lower}; it must be at least that"))
         return self
-
-
-def _as_query(value: object) -> object:
-    return {"query": value} if isinstance(value, str) else value
 
 
 class TableSection(SlottedSection):
@@ -368,13 +339,9 @@ class UniverseSections(SlottedSection):
     """What the release and each companion state alike."""
 
     schema_section: SchemaSection = Field(alias="schema", description="a table with the attributes of a record")
-    strategy: Annotated[
-        StrategySection,
-        BeforeValidator(
-            lambda value: {"preset": value} if isinstance(value, str) else value,
-            json_schema_input_type=str | StrategySection,
-        ),
-    ] = Field(description="a preset's name, or a table of queries and level shares; required without [collect]")
+    strategy: Annotated[StrategySection, in_short("preset", StrategySection)] = Field(
+        description="a preset's name, or a table of queries and level shares; required without [collect]"
+    )
     invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are published exactly")
     records_per_person: Annotated[StrictInt, Field(ge=1)] = Field(
         default=1,
@@ -390,12 +357,9 @@ class UniverseSections(SlottedSection):
     input: InputSpec | None = Field(
         default=None, description="the confidential records; only `spinewise run` needs them"
     )
-    tables: (
-        NamedTable[
-            TableName, Annotated[TableSection, BeforeValidator(_as_query, json_schema_input_type=str | TableSection)]
-        ]
-        | None
-    ) = Field(default=None, description="the tables to publish; default: one for each distinct measured query")
+    tables: NamedTable[TableName, Annotated[TableSection, in_short("query", TableSection)]] | None = Field(
+        default=None, description="the tables to publish; default: one for each distinct measured query"
+    )
     select: NamedTable[Name, SelectSection] | None = Field(
         default=None, description="tables whose detail is chosen privately in each area, by name"
     )

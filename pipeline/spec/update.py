@@ -20,7 +20,7 @@ from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.noise.mechanisms import NOISE, NoiseName
 from pipeline.spec.fields import Budget, File, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
-from pipeline.spec.problems import Problems, unknown
+from pipeline.spec.problems import Problems
 from postprocess.arrays import IntArray
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -78,8 +78,7 @@ def resolve_added(
     added: list[AddedAnswer] = []
     for number, one in enumerate(() if section is None else section.answers):
         own, before = problems.at(f"answers[{number}]"), len(problems.lines)
-        if one.level not in level_names:
-            own.add("level", unknown("level", one.level, level_names, are="the levels are"))
+        own.known_level("level", one.level, level_names)
         if (kind := NOISE.get(privacy.framework)) is None or one.mechanism != kind.mechanism:
             own.add(
                 "mechanism", f"found {one.mechanism!r}; it is not that of counts with framework {privacy.framework!r}"

@@ -133,8 +133,8 @@ TESTED: tuple[Mutant, ...] = (
     _found("running sums of groups in no order", "features.cumulative.cumulated:_disorder",
            "np.diff(group) < 0", "np.diff(group) < -len(labels)",
            f"{_CUT}test_what_has_no_order_is_refused_in_one_sentence"),
-    _found("an answer is drawn again whatever its run was charged for", "pipeline.confidential.charge:has_charge",
-           "bool(charges) and same_groups(charges, charge.groups)", "bool(charges)",
+    _found("an answer is drawn again whatever its run was charged for", "pipeline.confidential.charge:check_charged",
+           "events and same_groups(events, charge.due)", "events",
            "features/questions/test_answering.py::"
            "test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again"),
     # What somebody planted who was to be found by reading
@@ -174,7 +174,7 @@ TESTED: tuple[Mutant, ...] = (
 )  # fmt: skip
 #: Of which the test makes releases.
 TESTED_SLOWLY: tuple[Mutant, ...] = (
-    _found("any note of the ledger stands for the charge of the run", "pipeline.confidential.steps:refuse_uncharged",
+    _found("any note of the ledger stands for the charge of the run", "pipeline.confidential.charge:refuse_uncharged",
            "(note is not None and note.ledger != ledger.id)", "note is not None",
            "pipeline/confidential/test_promises.py::test_a_run_that_was_refused_is_not_rerun"),
     _found("which report counts follows from public names", "features.local.confidential:RandomisedReports.tabulate",

@@ -19,7 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.source import Received
 from pipeline.publishing.public_inputs import ReceivedInput
 from pipeline.spec.fields import Budget, File, FilledTable, Section
-from pipeline.spec.resolve import SourceScope
+from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.slots import FeatureKeys
 from postprocess.arrays import IntArray
 
@@ -46,7 +46,7 @@ class ToyKeys(FeatureKeys):
         """Nothing is measured here."""
         return {"strategy": {}, **content}
 
-    def source(self, scope: SourceScope) -> Received | None:
+    def source(self, scope: UniverseResolver) -> Received | None:
         """The numbers of the levels that have a file."""
         section, found = self.toy_published, None
         assert section is not None

@@ -38,8 +38,8 @@ def divide(preset: str, level_names: tuple[str, ...]) -> tuple[BudgetShares, Bud
     quarters: dict[str, dict[str, Fraction]] = {}
     for name, level in matched.items():
         persons[name], quarters[name] = {}, {}
-        for query, share in level.queries:
-            rho = loaded.rho * level.share * share
+        for query, measured in level.queries.items():
+            rho = loaded.rho * level.share * measured.share
             if query in QUARTERS_QUERIES:
                 quarters[name][query] = rho
             else:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import About, PrivacyAccount, Statement, statement_of
+from pipeline.privacy.budget import Framework
 
 if TYPE_CHECKING:
     from pipeline.model.source import Randomiser
@@ -48,21 +49,24 @@ def local_account(universe: Universe) -> PrivacyAccount:
     mechanism = _mechanism_of(universe)
     ever = mechanism.for_ever
     memoised = ever is not None and ever.ratio == mechanism.bound.ratio
-    if universe.source.releases:
-        (central,) = universe.source.releases
-        return _account_of_both(universe, central, memoised=memoised)
+    framework: Framework = "local"
     one = "one respondent's having another answer, which was sent in one report"
     if memoised:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
+    record = _statement("record", "", universe.budget, 1, f"the effect of {one}")
+    groups = () if memoised else _several(universe.budget, mechanism)
+    for central in universe.source.releases:
+        framework, (record, *groups_of_both) = central.framework, _of_both_together(universe, central, memoised)
+        groups = tuple(groups_of_both)
     return PrivacyAccount(
         universe=universe.name,
-        framework="local",
+        framework=framework,
         neighbours=universe.neighbours,
-        delta="0",
-        record=_statement("record", "", universe.budget, 1, f"the effect of {one}"),
+        delta="0" if framework == "local" else str(universe.delta),
+        record=record,
         attributes=(),
         places=(),
-        groups=() if memoised else _several(universe.budget, mechanism),
+        groups=groups,
         comparison=None,
     )
 
@@ -171,8 +175,8 @@ def _several(budget: Fraction, mechanism: Randomiser) -> tuple[Statement, ...]:
     )
 
 
-def _account_of_both(universe: Universe, central: Central, *, memoised: bool) -> PrivacyAccount:
-    """The same where a central release has the true answers of the respondents."""
+def _of_both_together(universe: Universe, central: Central, memoised: bool) -> list[Statement]:
+    """The statements where a central release has the true answers of the respondents: of one of them, of several."""
     sent = "any number of reports that repeat one response" if memoised else "one report"
     changed = "the effect of one respondent's having another answer, which is in the central release and in"
 
@@ -187,30 +191,12 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
         changes = {"budget": str(budget), "zcdp": epsilon_text(zcdp), "words": found.words + at}
         return found.model_copy(update=changes)
 
-    return PrivacyAccount(
-        universe=universe.name,
-        framework=central.framework,
-        neighbours=universe.neighbours,
-        delta=str(universe.delta),
-        record=stated("record", "", 1, f"{changed} {sent}"),
-        attributes=(),
-        places=(),
-        groups=(
-            _statement("group", "1", universe.budget, 1, f"what can be learnt about one respondent from {sent} alone"),
-            *(
-                stated(
-                    "group",
-                    str(n),
-                    n,
-                    f"what can be learnt about one respondent from the central release and {n} reports, each drawn "
-                    "anew",
-                )
-                for n in REPORTS
-                if not memoised
-            ),
-        ),
-        comparison=None,
-    )
+    several = "what can be learnt about one respondent from the central release and {} reports, each drawn anew"
+    return [
+        stated("record", "", 1, f"{changed} {sent}"),
+        _statement("group", "1", universe.budget, 1, f"what can be learnt about one respondent from {sent} alone"),
+        *(stated("group", str(n), n, several.format(n)) for n in REPORTS if not memoised),
+    ]
 
 
 def _statement(about: About, of: str, budget: Fraction, records: int, words: str) -> Statement:

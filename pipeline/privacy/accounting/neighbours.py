@@ -76,7 +76,7 @@ def record_change(universe: Universe) -> RecordChange | None:
     if view.lowest < view.n_levels - 1 or view.some_class_of_two(view.fixed(0)):
         return RecordChange(1, view.same(view.lowest, view.fixed(0)))
     swaps = [attribute_changes(universe, name)[-1:] for name in universe.schema.names]
-    swaps += [place_changes(universe, level.level)[-1:] for level in universe.strategy.levels[:-1]]
+    swaps += [place_changes(universe, level)[-1:] for level in universe.level_names[:-1]]
     if any(change.records == SWAP for changes in swaps for change in changes):
         return RecordChange(SWAP, "no record can change alone without changing an invariant")
     return None
@@ -129,7 +129,7 @@ class _View:
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
-        self.names = [level.level for level in universe.strategy.levels]
+        self.names = universe.level_names
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.n_levels = len(self.names)
         self.invariants = [(self.numbers[level], query) for level, query in universe.invariants]

@@ -134,7 +134,7 @@ def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAcc
                 "place",
                 level,
                 spent,
-                _place_words(universe.strategy.levels[-1].level, level, change) + counted,
+                _place_words(universe.level_names[-1], level, change) + counted,
                 change.records,
             )
             for level, spent in spending.places.items()
@@ -200,7 +200,7 @@ def _place_words(lowest: str, level: str, change: RecordChange) -> str:
 def _measuring(universe: Universe) -> _Spending:
     """Where every geounit is measured: each measurement that a difference can move."""
     measured, before = universe.uses, universe.drawn_before
-    levels = [level.level for level in universe.strategy.levels]
+    levels = universe.level_names
     moved, uses = MOVED[universe.neighbours], (*universe.uses, *universe.drawn_before)
     return _Spending(
         record=[use.moving(moved) for use in uses],
@@ -226,17 +226,12 @@ def _bypassing(universe: Universe, account: _Account) -> _Spending:
     levels = universe.strategy.levels
     per_share = universe.strategy_budget * Fraction(_MOVES, MOVED[universe.neighbours])
     chosen = [use for use in universe.uses if use.chosen]
-    shares = [level.share for level in levels]
-    names = [level.level for level in levels]
+    shares, names = [level.share for level in levels], universe.level_names
     parts_of = {
         name: [
-            sum(
-                (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
-                Fraction(0),
-            )
-            for level in levels
+            sum((m.share for m in level.queries if name in universe.told_by(m.query)), Fraction(0)) for level in levels
         ]
-        for i, name in enumerate(universe.schema.names)
+        for name in universe.schema.names
     }
     return _Spending(
         record=universe.record_budget,

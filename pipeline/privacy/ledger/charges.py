@@ -5,14 +5,13 @@ A universe is charged a group of equal costs for each query at each level, and f
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
+from pipeline.model.content import content_sha256
 from pipeline.privacy.keys import DERIVATION, MasterKey
 from pipeline.privacy.ledger.dataset import SeriesUse
 from pipeline.privacy.ledger.events import BYPASSED, HEX, Exact, Group, KeyUse, Moved, Subject
@@ -46,8 +45,7 @@ def run_fingerprint(key: MasterKey, *, input_fingerprint: str, spine_fingerprint
     context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
     if not all(context):
         raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
-    content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return content_sha256(["spinewise run 1", DERIVATION, key.commitment(), *context])
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,11 @@ class Charge:
             raise ValueError("a charge needs what it is for")
         if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
             raise ValueError("a charge names a query at a level twice; both would draw the same noise")
+
+    @property
+    def due(self) -> tuple[Group, ...]:
+        """The groups that are charged with it: none of a later period, since its series was charged with the first."""
+        return self.groups if self.series is None or self.series.number == 0 else ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.model.content import content_sha256
 from pipeline.privacy.noise.mechanisms import MechanismName, mechanism
 
 
@@ -184,12 +185,12 @@ class Event:
 
     def subject(self) -> Subject:
         """What an `allow` declares; ValueError if its fields do not state that properly."""
-        return Subject(way_of(read_details(self.details, "way")["way"]), self.level, self.query)
+        return Subject(read_details(self.details, "way")["way"], self.level, self.query)
 
     def exact(self) -> Exact:
         """What an `exact` discloses; ValueError if its fields do not state that properly."""
         stated = read_details(self.details, "way", "universe", "content")
-        subject = Subject(way_of(stated["way"]), self.level, self.query)
+        subject = Subject(stated["way"], self.level, self.query)
         return Exact(subject, stated["universe"], stated["content"], self.count)
 
     def as_dict(self) -> dict[str, Any]:
@@ -341,15 +342,6 @@ def undeclared(declared: Sequence[Subject], before: Iterable[Exact], asked: Iter
     return refused
 
 
-def way_of(text: str) -> Way:
-    """The text as a way; ValueError if it is none."""
-    for way in get_args(Way):
-        if text == way:
-            return way
-    raise ValueError(f"states the way {text!r}, which is none")
-
-
-_RECORDED: Final = ("commitment", "universe", "layout", "records")
 #: So many characters at the start of a use's details state the commitment: uses of one key begin alike.
 COMMITTED: Final = len('{"commitment":""') + 64
 
@@ -378,7 +370,7 @@ class KeyUse:
     @classmethod
     def parse(cls, text: str) -> KeyUse:
         """The use that an event's details state; ValueError where they do not."""
-        return cls(**read_details(text, *_RECORDED))
+        return cls(**read_details(text, *(field.name for field in fields(cls))))
 
     @property
     def stream(self) -> str:
@@ -387,13 +379,12 @@ class KeyUse:
 
     def details(self) -> str:
         """The use as an event's details."""
-        return details_text({name: getattr(self, name) for name in _RECORDED})
+        return details_text(vars(self))
 
     @classmethod
     def read_so(cls, commitment: str, universe: str, layout: str, counts: str, reading: Sequence[object]) -> KeyUse:
         """The use over counts of records that are read so, as JSON."""
-        records = hashlib.sha256(json.dumps([counts, list(reading)]).encode()).hexdigest()
-        return cls(commitment, universe, layout, records)
+        return cls(commitment, universe, layout, content_sha256([counts, list(reading)]))
 
 
 def conflicting(dataset: str, use: KeyUse, before: Iterable[tuple[str, KeyUse]]) -> str:

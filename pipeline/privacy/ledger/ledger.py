@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self
 
 from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.model.exact import decimal_text
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
 from pipeline.privacy.ledger.dataset import (
@@ -78,8 +78,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
                 "these; the same fingerprint cannot stand for both"
             )
         return
-    groups = charge.groups if charge.series is None or charge.series.number == 0 else ()
-    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in groups]
+    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.due]
     cost_of_run = sum((cost for _, cost in costs), Fraction(0))
     if state.closed:
         raise BudgetRefusedError(
@@ -533,9 +532,7 @@ def amount_text(value: Fraction, *, up: bool = False) -> str:
     >>> amount_text(Fraction(293764, 114921), up=True), amount_text(Fraction(5, 2))
     ('2.55623 (293764/114921)', '2.5')
     """
-    context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    decimal = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    text = format(decimal, "f") if decimal == 0 or abs(decimal) >= Decimal("1e-6") else str(decimal).lower()
-    if Fraction(decimal) == value or value.denominator.bit_length() > 100:
+    text = decimal_text(value, 6, up=up)
+    if Fraction(text) == value or value.denominator.bit_length() > 100:
         return text
     return f"{text} ({value})"

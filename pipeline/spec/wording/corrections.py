@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pipeline.errors import InputError, SpecError
 from pipeline.spec.fields import Name, NamedTable, Section, Table
-from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
+from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error
 from pipeline.spec.release_spec import ReleaseSpec, read_toml
 from pipeline.spec.sections import SchemaSection
 from pipeline.spec.slots import keys_of, stated_in
@@ -88,8 +88,7 @@ def corrected(spec: ReleaseSpec, stated: Corrections, source: str) -> ReleaseSpe
     """
     problems = Problems(source)
     for name in stated.companions:
-        if name not in spec.companions:
-            problems.add(dotted(["companions", name]), unknown("companion", name, tuple(spec.companions)))
+        problems.known(dotted(["companions", name]), "companion", name, tuple(spec.companions))
     problems.raise_if_any()
     companions = {
         name: section.model_copy(update={"schema_section": _relabelled(section.schema_section, texts.schema_section)})

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
@@ -42,21 +43,13 @@ def unfit(text: str, *, lines: bool = False) -> str:
     return ""
 
 
-def _line(value: object) -> str:
+def _line(value: object, *, lines: bool = False) -> str:
     if not isinstance(value, str):
         raise ValueError(f"found {describe(value)}; text in quotes is needed")
-    if problem := unfit(value):
+    text = value.replace("\r\n", "\n").strip() if lines else value
+    if problem := unfit(text, lines=lines):
         raise ValueError(f"found {describe(value)}, which {problem}")
-    return value.strip()
-
-
-def _paragraph(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"found {describe(value)}; text in quotes is needed")
-    text = value.replace("\r\n", "\n").strip()
-    if problem := unfit(text, lines=True):
-        raise ValueError(f"found {describe(value)}, which {problem}")
-    return text
+    return text.strip()
 
 
 def _texts(value: object, info: ValidationInfo) -> dict[str, str]:
@@ -97,7 +90,7 @@ def _no(value: object) -> str:
 #: A line of text.
 Line = Annotated[str, BeforeValidator(_line)]
 #: A text that may have several lines.
-Paragraph = Annotated[str, BeforeValidator(_paragraph)]
+Paragraph = Annotated[str, BeforeValidator(partial(_line, lines=True))]
 #: A text in one language, or in several: language -> text, "" for the language that is not stated.
 Texts = Annotated[dict[str, str], BeforeValidator(_texts, json_schema_input_type=str | dict[str, str])]
 #: A language tag.

@@ -8,7 +8,7 @@ from pipeline.model.labels import Labels, in_language
 from pipeline.model.schema import Schema
 from pipeline.model.texts.available import languages
 from pipeline.model.universe import Universe
-from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import GeographySection
 from pipeline.spec.wording.sections import LabelsSection, NamesSection
 
@@ -18,8 +18,7 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
     levels = geography.level_names
     for table in ("names", "labels"):
         for level in getattr(geography, table) or {}:
-            if level not in levels:
-                problems.add(dotted([table, level]), unknown("level", level, levels, are="the levels are"))
+            problems.known_level(dotted([table, level]), level, levels)
     _note_alike("labels", levels, geography.labels or {}, problems)
     for level, section in (geography.names or {}).items():
         _note_file(section, problems.at(dotted(["names", level])))
@@ -50,9 +49,9 @@ def note_language(
             texts += [text for values in (section.values or {}).values() for text in values.values()]
     stated = sorted({tag for one in texts for tag in one if tag})
     known = [*stated, *(one for one in languages() if one not in stated)]
-    if language not in known and language.partition("-")[0] not in known:
-        problems.add(
-            "language", unknown("language of names, labels or the report's texts", language, known, are="they are in")
+    if language.partition("-")[0] not in known:
+        problems.known(
+            "language", "language of names, labels or the report's texts", language, known, are="they are in"
         )
 
 
@@ -63,13 +62,13 @@ def note_labels(section: LabelsSection | None, universe: Universe, problems: Pro
     tables = [table.name for table in universe.tables]
     note_unknown_labels(section, universe.schema, tables, problems)
     _note_alike("tables", tables, section.tables or {}, problems)
-    for term, known in _values(universe.schema).items():
+    for term, known in universe.schema.terms.items():
         _note_alike(f"values.{term}", known, (section.values or {}).get(term, {}), problems)
 
 
 def note_unknown_labels(section: LabelsSection, schema: Schema, tables: Sequence[str], problems: Problems) -> None:
     """Note labels of what neither a schema nor one of the tables, by name, is; `problems` are of [schema.labels]."""
-    values = _values(schema)
+    values = schema.terms
     _note_unknown("attributes", section.attributes or (), "attribute or recode", tuple(values), problems)
     _note_unknown("values", section.values or (), "attribute or recode", tuple(values), problems)
     for term, labels in (section.values or {}).items():
@@ -78,16 +77,9 @@ def note_unknown_labels(section: LabelsSection, schema: Schema, tables: Sequence
     _note_unknown("tables", section.tables or (), "published table", tables, problems)
 
 
-def _values(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """Attribute or recode -> its values, or groups."""
-    values = {attribute.name: attribute.values for attribute in schema.attributes}
-    return values | {recode.name: recode.labels for recode in schema.recodes}
-
-
 def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str], problems: Problems) -> None:
     for name in names:
-        if name not in known:
-            problems.add(dotted([*key.split(".", 1), name]), unknown(kind, name, known))
+        problems.known(dotted([*key.split(".", 1), name]), kind, name, known)
 
 
 def _note_alike(key: str, known: Sequence[str], stated: Mapping[str, Mapping[str, str]], problems: Problems) -> None:

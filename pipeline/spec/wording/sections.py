@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from pipeline.spec.fields import File, Section, Table
+from pipeline.spec.fields import File, Section, Table, in_short
 from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
 
 
@@ -24,12 +24,8 @@ class NamesSection(Section):
     )
 
 
-def _as_names(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
 #: Names of a level's areas: a column beside the codes, or a section.
-Names = Annotated[NamesSection, BeforeValidator(_as_names, json_schema_input_type=str | NamesSection)]
+Names = Annotated[NamesSection, in_short("name", NamesSection)]
 
 
 class LabelsSection(Section):

@@ -243,7 +243,7 @@ def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
         return tuple(replace(one, mechanism=replace(one.mechanism, scale=one.mechanism.scale / 100)) for one in parts)
 
     monkeypatch.setattr(QuestionPlan, "parts", property(quieter))
-    with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):
+    with pytest.raises(InputError, match="has no charge of this answer to workers; nothing was drawn"):
         drawn_again(root, spec)
 
 
@@ -263,7 +263,7 @@ def test_a_forged_manifest_is_no_way_to_read_the_records(spec: Path, ledger: Pat
     published = key.published_fingerprint(salt, "question", recorded)
     salted = {"key_salt": salt, "key_commitment": key.commitment(salt), "input_fingerprint": published}
     path.write_text(json.dumps({**forged, **salted}), "utf-8")
-    with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):
+    with pytest.raises(InputError, match="has no charge of this answer to workers; nothing was drawn"):
         drawn_again(root, spec)
     path.write_text(json.dumps({**content, "question": "count by tract, sex"}), "utf-8")
     with pytest.raises(InputError, match="now gives another question or other areas than were asked"):

@@ -122,7 +122,7 @@ def test_the_strategy_is_the_production_without_group_quarters(preset: str) -> N
     for level, of_preset in loaded.match_levels(levels).items():
         rho = loaded.rho * of_preset.share
         whole += rho
-        expected = {query: rho * share for query, share in of_preset.queries}
+        expected = {query: rho * one.share for query, one in of_preset.queries.items()}
         finest = expected.pop("votingage * hispanic * cenrace", Fraction(0)) + expected.pop("detailed", Fraction(0))
         for part in (persons_part, quarters_part):
             found = {q: part.rho * part.levels[level] * share for q, share in part.queries[level].items()}
