@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from pipeline.confidential.custody import KeySource, check_made_here
+from pipeline.confidential.custody import KeySource, check_made_here, key_of_settings
 from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.estimation.expectation import published_tables
 from pipeline.execution.job import Job
+from pipeline.execution.settings import Settings
 from pipeline.execution.steps import Perform, Progress, listener_of, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import level_of, order_of
@@ -37,6 +38,7 @@ from pipeline.runs.finished import kept_inputs
 from pipeline.runs.open_public import PublicSide, open_listed, open_published
 from pipeline.runs.request import require_given, with_data, with_given
 from pipeline.runs.run import Measuring
+from pipeline.runs.run_here import retrying
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import sha256_file, temporary_folder, write_bytes
 from pipeline.storage.guard import GuardedFile
@@ -296,6 +298,31 @@ class Rerun:
     def same(self) -> bool:
         """Whether all public files are the same."""
         return not self.differences
+
+
+def key_of_run(run: RunDirectory, source: KeySource, settings: Settings) -> KeySource:
+    """Where the key of a run is: as given, else in its own folder, else where the settings say."""
+    return source if source != KeySource() or run.key.exists() else key_of_settings(settings)
+
+
+def rerun_here(
+    run: RunDirectory, universes: Sequence[Universe], source: KeySource, settings: Settings, progress: Progress
+) -> Rerun:
+    """Rerun a release as `rerun_release`, with records and key in a process of their own; no step is limited in time.
+
+    Args:
+        run: the release.
+        universes: with their records; see `universes_to_rerun`.
+        source: the key as it is given; see `key_of_run`.
+        settings: the number of processes, and how often a step is tried again.
+        progress: receives how far the rerun is, and is closed.
+    """
+    perform = retrying(settings.model_copy(update={"timeout": None}))
+    try:
+        with rerun_process(run, key_of_run(run, source, settings)) as measured:
+            return rerun_release(run, universes, measured, settings.processes, progress, perform)
+    finally:
+        progress.close()
 
 
 def rerun_release(
