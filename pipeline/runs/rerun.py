@@ -24,7 +24,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.settings import Settings
 from pipeline.execution.steps import Perform, Progress, listener_of, perform_here
 from pipeline.execution.workers import Workers
-from pipeline.metadata.products import level_of, order_of
+from pipeline.metadata.products import products_of
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
@@ -180,12 +180,29 @@ class FileDifference:
         return f"{self.file}: {', '.join([*where, self.what])}"
 
 
-def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequence[str]) -> list[FileDifference]:
+#: Of a public file by its path: the number of its product, and of its level from 1 at the top; 0 for none.
+Places = Mapping[str, tuple[int, int]]
+
+
+def places_of(job: Job) -> Places:
+    """The places of all files that a release has by its spec."""
+    levels = ["", *job.spine.level_names]
+    return {
+        job.run.name_of(file.path): (number, levels.index(file.level))
+        for number, product in enumerate(products_of(job.spec.of_features))
+        for file in product.files(job)
+    }
+
+
+def compare_public(
+    release: RunDirectory, recomputed: RunDirectory, places: Places, levels: Sequence[str]
+) -> list[FileDifference]:
     """The differences of `recomputed` from `release`, in the order in which a run writes files.
 
     Args:
         release: the published release.
         recomputed: the run that repeats it.
+        places: of the files that are known; others come last.
         levels: their names, top first.
     """
     names = {
@@ -194,8 +211,8 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         for path in run.public.rglob("*")
         if path.is_file() and path != run.signature  # which has no key to be made again with
     }
-    differences = []
-    for name in sorted(names, key=lambda name: order_of(release, release.public / name, levels)):
+    differences, other = [], (len(places), 0)
+    for name in sorted(names, key=lambda name: (places.get(name, other), name)):
         first, second = release.public / name, recomputed.public / name
         shown_path = f"public/{name}"
         if not first.is_file():
@@ -207,7 +224,8 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
                 parts = _manifest_parts(first, second)
                 differences += [FileDifference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
-                differences.append(_difference(shown_path, first, second, level_of(release, first, levels)))
+                level = ["", *levels][places.get(name, other)[1]]
+                differences.append(_difference(shown_path, first, second, level))
     return differences
 
 
@@ -359,7 +377,7 @@ def rerun_release(
         again = RunDirectory(folder / "release")
         with _keeping_refusal(run):
             computed = _compute(run, again, manifest, universes, measured, pool, progress, perform)
-        differences = compare_public(run, again, [level.name for level in computed.spine.levels])
+        differences = compare_public(run, again, places_of(computed), computed.spine.level_names)
         files = len(read_manifest(again.manifest).files) + 1
     return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
 
