@@ -397,8 +397,7 @@ def _compute(
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts))
     insecure = measured.begin(job, run)
-    charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
-    job = replace(job, status=status_of(public.spec, insecure_key=insecure, charged=charged))
+    job = replace(job, status=status_of(public.spec, insecure_key=insecure, charged=bool(manifest.receipts)))
     going = ReleaseRun(job, _Again(job, measured, run, public, manifest), perform)
     going.perform()
     going.finish()
