@@ -225,7 +225,6 @@ class ReleaseArtifacts(CountedWork):
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
         self._progress: UUID | None = None
         self._updated_at = 0.0
-        self._step_began = time.monotonic()
         self._solver: list[Row] = []
         self._times: list[Row] = []
         self._reachable = True
@@ -242,7 +241,6 @@ class ReleaseArtifacts(CountedWork):
     def start(self, step: Step) -> None:
         """A step begins."""
         super().start(step)
-        self._step_began = time.monotonic()
         self._update(step.name)
 
     def advance(self, geounits: int) -> None:
@@ -252,19 +250,19 @@ class ReleaseArtifacts(CountedWork):
             done = self.geounits_done
             self._update(f"{self.step.name}: {done}" if done else self.step.name)
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-        super().finish(step, skipped=skipped)
-        seconds, memory = time.monotonic() - self._step_began, memory_now()
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
+        super().finish(step, seconds)
+        memory = memory_now()
         self._times.append(
             {
                 "step": step.name,
                 "geounits": step.geounits,
-                "seconds": "done before" if skipped else round(seconds, 2),
+                "seconds": "done before" if seconds is None else round(seconds, 2),
                 "memory, MB": round(memory / 1e6),
             }
         )
-        took = "done before" if skipped else f"{seconds:.2f} s"
+        took = "done before" if seconds is None else f"{seconds:.2f} s"
         self._log.info("%s: %d geounits, %s, memory %.0f MB", step.name, step.geounits, took, memory / 1e6)
 
     def found(self) -> None:

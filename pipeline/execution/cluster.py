@@ -240,7 +240,7 @@ def _connect(scheduler: str) -> Client:
 
 def _check_versions(client: Client) -> None:
     """Raises InputError where a worker would not give the same bytes."""
-    here = software().model_dump(mode="json")
+    here = _software()
     for address, there in client.run(_software).items():
         if there != here:
             now, then = ({**versions["packages"], **versions} for versions in (here, there))

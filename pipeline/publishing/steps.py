@@ -227,11 +227,6 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
     return tuple(Publication(job, universe, between=between) for universe in in_order)
 
 
-def last_that_draws(ordered: Sequence[Publication]) -> Publication | None:
-    """The last during whose estimation something is drawn; None where all is drawn before."""
-    return next((publication for publication in reversed(ordered) if publication.draws_between), None)
-
-
 # -- what is made of all other files ----------------------------------------------------------------------------------
 
 

@@ -56,8 +56,8 @@ class Performed(Silent):
     def __init__(self) -> None:
         self.steps: list[str] = []
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        if not skipped:
+    def finish(self, step: Step, seconds: float | None) -> None:
+        if seconds is not None:
             self.steps.append(step.name)
 
 
