@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pipeline.model.promise import Promise
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.questions.domain import Domain
@@ -148,7 +149,7 @@ def test_the_noise_costs_just_the_budget(framework: Framework, neighbours: Neigh
     """By the definitions: rho = L2 squared / (2 sigma^2), epsilon = L1 / b, added up over the parts."""
     budget = Fraction(7, 30)
     for asked in QUESTIONS:
-        parts = measured(asked.parts, framework, neighbours, budget, at_once)
+        parts = measured(asked.parts, Promise(framework, neighbours, budget, at_once))
         cost = Fraction(0)
         for one in parts:
             moves, far = MOVED[neighbours], reach(one.part, neighbours) * at_once
