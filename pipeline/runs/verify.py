@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -156,7 +157,8 @@ def _name(job: Job, path: Path) -> str:
 def _manifest_problems(job: Job, manifest: Manifest) -> Iterator[str]:
     """What a manifest states otherwise than a run of the same public files would, a sentence each."""
     key = KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)
-    due, counted, receipts = manifest_of(job, key, manifest.files), promised(job.universes), bool(manifest.receipts)
+    made = replace(job, status=manifest.status, receipts=list(manifest.receipts))
+    due, counted, receipts = manifest_of(made, key, manifest.files), promised(job.universes), bool(manifest.receipts)
     local, elsewhere = job.spec.privacy.framework == "local", manifest.status == MADE_ELSEWHERE
     holds = {
         name: getattr(due, name) == getattr(manifest, name) for name in Manifest.model_fields if name != "software"
