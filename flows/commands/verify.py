@@ -110,12 +110,12 @@ def verify(
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
-    from pipeline.questions.manifest import is_answer
+    from pipeline.release.layout import RunDirectory
     from pipeline.runs.verify import FORM_ALONE, verify_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
-    if is_answer(release):
+    if RunDirectory(release).is_answer:
         if central is not None:
             raise InputError(f"--central: {release} is an answer; a release from reports may use a central one")
         _verify_answer(release, signed_by, combined_with, output)
@@ -254,10 +254,10 @@ def _recompute(release: Path, given: _Records, output: Output) -> None:
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
-    from pipeline.questions.manifest import is_answer
+    from pipeline.release.layout import RunDirectory
     from pipeline.runs.rerun import rerun_here, universes_to_rerun
 
-    if is_answer(release):
+    if RunDirectory(release).is_answer:
         _rerun_answer(release, given, output)
         return
     if given.combined_with is not None:

@@ -159,11 +159,6 @@ def fields_of(plan: QuestionPlan, domain: DomainStated) -> dict[str, Any]:
     }
 
 
-def is_answer(root: Path) -> bool:
-    """Whether a directory has an answer, whole or not."""
-    return (root / "public" / MANIFEST).is_file()
-
-
 def is_answer_file(path: Path) -> bool:
     """Whether a file is the manifest of an answer, by its name or by how it begins."""
     with path.open("rb") as file:
