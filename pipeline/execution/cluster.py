@@ -194,6 +194,14 @@ def _remove(*urls: str) -> None:
             files.rm(path, recursive=True)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the name "localhost", can be reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def check_encrypted(scheduler: str) -> None:
     """Refuse a scheduler beyond this machine that is not spoken to by TLS: whoever can reach it runs code in workers.
 
@@ -202,13 +210,7 @@ def check_encrypted(scheduler: str) -> None:
     """
     protocol, _, rest = scheduler.rpartition("://")
     host = rest.split("/")[0].rpartition(":")[0].strip("[]") or rest.split("/")[0]
-    if protocol in ("tls", "inproc", "unix") or host == "localhost":
-        return
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    if protocol not in ("tls", "inproc", "unix") and not is_loopback(host):
         raise InputError(
             f"--scheduler {scheduler}: is on another machine and not encrypted; start the cluster with TLS and "
             "certificates (dask scheduler --tls-ca-file ..., and distributed.comm.tls in Dask's configuration), and "

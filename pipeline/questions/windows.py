@@ -60,7 +60,8 @@ def bought(part: Rank, promise: Promise) -> tuple[Ranked, MeasuredPart]:
     """The choice of a quantile and the numbers of windows around it; errors as `ranked` and `measured`."""
     share, reach = promise.budget * _CHOICE[promise.framework], _REACH[promise.framework]
     rest = replace(promise, budget=promise.budget - share)
-    return ranked(part, replace(promise, budget=share)), *measured((Part("windows", reach, reach),), rest)
+    (around,) = measured((Part("windows", reach, reach),), rest)
+    return ranked(part, replace(promise, budget=share)), around
 
 
 def distances(candidates: int) -> tuple[int, ...]:

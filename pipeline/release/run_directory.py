@@ -69,14 +69,7 @@ def record_input(run: RunDirectory, fingerprints: Mapping[str, str]) -> None:
     Raises:
         InputError: the run was begun on another input.
     """
-    record = _read_record(run)
-    if record["input_fingerprints"] not in (None, dict(fingerprints)):
-        raise InputError(
-            f"{run.root} holds this release as begun on other records, or with another key; name another directory, or "
-            "give the same records and key"
-        )
-    record["input_fingerprints"] = dict(fingerprints)
-    write_json(run.record, record, run.staging, private=True)
+    _bind(run, "input_fingerprints", dict(fingerprints))
 
 
 def record_decided(run: RunDirectory, identity: Mapping[str, object]) -> None:
@@ -89,14 +82,17 @@ def record_decided(run: RunDirectory, identity: Mapping[str, object]) -> None:
     Raises:
         InputError: it was decided otherwise before.
     """
+    _bind(run, "decided", {**_read_record(run)["identity"], **identity})
+
+
+def _bind(run: RunDirectory, key: str, value: dict[str, object]) -> None:
     record = _read_record(run)
-    decided = {**record["identity"], **identity}
-    if record.get("decided") not in (None, decided):
+    if record.get(key) not in (None, value):
         raise InputError(
             f"{run.root} holds this release as begun on other records, or with another key; name another directory, or "
             "give the same records and key"
         )
-    write_json(run.record, {**record, "decided": decided}, run.staging, private=True)
+    write_json(run.record, {**record, key: value}, run.staging, private=True)
 
 
 def is_of_others(run: RunDirectory, universe: str, fingerprint: str) -> bool:
