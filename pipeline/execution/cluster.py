@@ -22,6 +22,7 @@ from pipeline.execution.batches import arrays_of_bytes, bytes_of_arrays
 from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, immutable, in_order
 from pipeline.missing import install_command
 from pipeline.release.software import software
+from pipeline.storage.files import differing_keys
 from postprocess.arrays import Arrays
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _check_versions(client: Client) -> None:
     for address, there in client.run(_software).items():
         if there != here:
             now, then = ({**versions["packages"], **versions} for versions in (here, there))
-            names = sorted(n for n in now.keys() | then.keys() if n != "packages" and now.get(n) != then.get(n))
+            names = [name for name in differing_keys(now, then) if name != "packages"]
             differing = ", ".join(f"{name} {then.get(name, 'none')} (here {now.get(name, 'none')})" for name in names)
             raise InputError(f"the Dask worker {address} has other versions than this machine: {differing}")
 

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import canonical_json, make_restricted, write_json, write_problem
+from pipeline.storage.files import canonical_json, differing_keys, make_restricted, write_json, write_problem
 
 _IGNORED = ".gitignore"  # holds *, so that nothing confidential is committed by mistake
 _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys
@@ -233,7 +233,7 @@ def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping
     if record["input_fingerprints"] is None and not _published(run) and not strange:
         return
     theirs = record["identity"]
-    differing = sorted(k for k in theirs.keys() | identity.keys() if theirs.get(k) != identity.get(k))
+    differing = differing_keys(theirs, identity)
     correct = run.manifest.is_file() and set(differing) <= WITH_TEXTS
     raise InputError(
         f"{run.root} holds another run: it differs in {', '.join(differing)}; "

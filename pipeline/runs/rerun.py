@@ -40,7 +40,7 @@ from pipeline.runs.request import require_given, with_data, with_given
 from pipeline.runs.run import Measuring
 from pipeline.runs.run_here import retrying
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from pipeline.storage.files import sha256_file, temporary_folder, write_bytes
+from pipeline.storage.files import differing_keys, sha256_file, temporary_folder, write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.paths import local_name
 
@@ -58,10 +58,7 @@ def refuse_other_run(run: RunDirectory, public: PublicSide) -> None:
     """
     if run.record.exists():
         recorded, stated = recorded_identity(run), public.identity()
-        differing = sorted(
-            name for name in (recorded.keys() | stated.keys()) - {_KEY} if recorded.get(name) != stated.get(name)
-        )
-        if differing:
+        if differing := [name for name in differing_keys(recorded, stated) if name != _KEY]:
             raise InputError(
                 f"{run.root}: public/ is not what was run here: {', '.join(differing)} differ from what "
                 f"{run.record} recorded; {_NOTHING}"
@@ -77,8 +74,7 @@ def refuse_other_inputs(
         InputError: they are not the same, or an input cannot be read.
     """
     own, stated = open_listed(spec, universes).identity(), public.identity()
-    differing = sorted(name for name in own.keys() | stated.keys() if own.get(name) != stated.get(name))
-    if differing:
+    if differing := differing_keys(own, stated):
         raise InputError(
             f"{run.root}: public/ is not what {spec.source} gives: {', '.join(differing)} differ; {_NOTHING}"
         )
@@ -112,8 +108,7 @@ def universes_to_rerun(
     else:
         stated, universes = _as_published(run, as_spec(spec), manifest.spec)
         own, released = json.loads(json.dumps(stated.public_dict())), manifest.spec
-        differing = sorted(part for part in own.keys() | released.keys() if own.get(part) != released.get(part))
-        if differing:
+        if differing := differing_keys(own, released):
             raise InputError(
                 f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
                 "spec that the release was made with is needed"
@@ -221,21 +216,13 @@ def compare_public(
             differences.append(FileDifference(shown_path, "", "", "is in the release and is not recomputed"))
         elif sha256_file(first) != sha256_file(second):
             if first == release.manifest:
-                parts = _manifest_parts(first, second)
+                stated = (json.loads(path.read_bytes()) for path in (first, second))
+                parts = [part for part in differing_keys(*stated) if part not in _APART]
                 differences += [FileDifference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
                 level = ["", *levels][places.get(name, other)[1]]
                 differences.append(_difference(shown_path, first, second, level))
     return differences
-
-
-def _manifest_parts(first: Path, second: Path) -> list[str]:
-    first_content, second_content = (json.loads(path.read_bytes()) for path in (first, second))
-    return sorted(
-        key
-        for key in first_content.keys() | second_content.keys()
-        if key not in _APART and first_content.get(key) != second_content.get(key)
-    )
 
 
 def _difference(file: str, first: Path, second: Path, level: str) -> FileDifference:

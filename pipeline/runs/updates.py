@@ -42,7 +42,7 @@ from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import json_sha256, sha256_file
+from pipeline.storage.files import differing_keys, json_sha256, sha256_file
 from pipeline.storage.paths import unchecked
 
 
@@ -222,10 +222,8 @@ def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
     folders = tuple(
         f"{job.run.name_of(path.parent)}/" for path in (job.run.report_file(0), job.run.before(job.run.manifest))
     )
-    names = sorted((before.files.keys() | manifest.files.keys()) - describing)
-    return [
-        name for name in names if not name.startswith(folders) and before.files.get(name) != manifest.files.get(name)
-    ]
+    differing = differing_keys(before.files, manifest.files)
+    return [name for name in differing if name not in describing and not name.startswith(folders)]
 
 
 def _can_begin(run: RunDirectory, identity: Mapping[str, object]) -> bool:

@@ -158,6 +158,11 @@ def json_sha256(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def differing_keys(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
+    """The keys, in order, whose values differ, or that one of the two has not."""
+    return sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
+
+
 def write_json(target: Path, value: object, staging: Path, *, private: bool = False) -> None:
     """Write `value` as canonical JSON, whole or not at all."""
     write_bytes(target, canonical_json(value), staging, private=private)
