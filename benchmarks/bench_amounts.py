@@ -64,6 +64,7 @@ from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import RecordHolder
 from pipeline.execution.steps import Silent
+from pipeline.model.promise import Promise
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
@@ -361,7 +362,7 @@ def chosen_by(
     groups: Groups, budget: Budget, quantile: Fraction
 ) -> Iterator[tuple[NDArray[np.int64], Ranked, MeasuredPart]]:
     """Of each group its histogram `(1, STEPS)`, and with what number and interval are made."""
-    choice, windows = bought(Rank(quantile, STEPS, 0), budget.framework, "change-one", budget.amount, 1)
+    choice, windows = bought(Rank(quantile, STEPS, 0), Promise(budget.framework, "change-one", budget.amount))
     for values in groups:
         yield np.bincount(values, minlength=STEPS)[None].astype(np.int64), choice, windows
 

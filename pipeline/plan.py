@@ -41,11 +41,6 @@ class Plan:
     links: tuple[Link, ...]
     spine: Spine
 
-    @classmethod
-    def of(cls, job: Job) -> Plan:
-        """That of a job."""
-        return cls(ReleaseScope(job.spec, job.universes, job.run), job.links, job.spine)
-
     @cached_property
     def draws(self) -> tuple[StatedDraw, ...]:
         """All that is drawn of the records, or was received, as the manifest has it; nothing else that others drew."""
@@ -140,4 +135,4 @@ def _costs(universe: Universe, draws: Sequence[Draw]) -> list[Fraction]:
 
 def plan_of(job: Job) -> Plan:
     """The plan of a job, checked once."""
-    return job.once("plan", lambda: Plan.of(job).checked())
+    return job.once("plan", lambda: Plan(job, job.links, job.spine).checked())

@@ -15,7 +15,7 @@ from pipeline.execution.job import Checkpoints, Job, perform_steps
 from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.plan import plan_of
 from pipeline.publishing.manifest import manifest_of
-from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
+from pipeline.publishing.steps import Publication, begin_areas, last_steps, publications
 from pipeline.release.manifest import KeyStatement, Manifest, write_manifest
 from pipeline.signatures.statement import drop_stale_signature
 
@@ -95,7 +95,8 @@ class ReleaseRun:
         self.job, self.source = job, source
         self._perform, self._resumed = perform, resumed
         self._publications = publications(job, source.drawing_between())
-        self._last_that_draws = last_that_draws(self._publications)
+        drawing = [publication for publication in self._publications if publication.draws_between]
+        self._last_that_draws = drawing[-1] if drawing else None
         self._checkpoints: Checkpoints | None = None
         plan_of(job)  # or nothing is counted, charged or drawn
 

@@ -66,9 +66,9 @@ class NotebookBar(CountedWork):
         if self.step is not None and time.monotonic() - self._drawn > _PAUSE:
             self._draw(f"{self.step.name}, {what}: {where}")
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
+    def finish(self, step: Step, seconds: float | None) -> None:
         """Draw the bar at the end of a step."""
-        super().finish(step, skipped=skipped)
+        super().finish(step, seconds)
         self._draw(step.name)
 
     def found(self) -> None:

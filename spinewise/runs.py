@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipeline.confidential.custody import KeySource, configured_source, key_of_settings, signing_key
+from pipeline.confidential.custody import KeySource, configured_source, signing_key
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Progress
 from pipeline.model.universe import promised
@@ -18,8 +18,8 @@ from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.from_measurements import estimate_release, received_release
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
-from pipeline.runs.rerun import rerun_process, rerun_release, universes_to_rerun
-from pipeline.runs.run_here import retrying, run_here
+from pipeline.runs.rerun import rerun_here, universes_to_rerun
+from pipeline.runs.run_here import run_here
 from pipeline.signatures.statement import sign_release
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
@@ -126,16 +126,8 @@ def rerun(
     settings = load_settings(workers=workers)
     stated = None if spec is None else as_spec(spec).resolved
     universes = universes_to_rerun(run_directory, folder, stated, tables)
-    source = KeySource(_path(key_file))
-    if source == KeySource() and not run_directory.key.exists():
-        source = key_of_settings(settings)
-    bar = progress_for(shown=progress)
-    try:
-        with rerun_process(run_directory, source) as measured:
-            comparison = rerun_release(run_directory, universes, measured, settings.processes, bar, retrying(settings))
-    finally:
-        bar.close()
-    return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
+    found = rerun_here(run_directory, universes, KeySource(_path(key_file)), settings, progress_for(shown=progress))
+    return RerunResult(directory, found.files, tuple(map(str, found.differences)), found.remarks)
 
 
 def estimate(

@@ -26,13 +26,12 @@ from features.amounts.link import SumsOfCounts
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
-from pipeline.metadata.products import Description, Product, ReleaseScope
+from pipeline.metadata.products import Description, Product, ReleaseScope, files_of
 from pipeline.model.link import links_of_kind
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.templates import ReleaseFacts
-from pipeline.publishing.files import product_files
 from pipeline.release.form import REAL, TEXT, WHOLE, Form, open_form
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
@@ -208,7 +207,7 @@ AMOUNTS: Final = Product(
 def mean_steps(job: Job, link: SumsOfCounts, number: int) -> list[Step]:
     """Sums and means of a level."""
     level = job.spine.levels[number]
-    if not (files := product_files(job, AMOUNTS, universe=link.of, level=level.name)):
+    if not (files := files_of(job, AMOUNTS, universe=link.of, level=level.name)):
         return []
     return [Step("means", partial(publish_means, job, link, number), link.of, level.name, len(level), 0.2, files=files)]
 

@@ -84,10 +84,9 @@ def audit(
     from pipeline.execution.console import error_console
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
-    from pipeline.questions.manifest import is_answer
     from pipeline.release.layout import RunDirectory
 
-    if reconstruct and (release is None or is_answer(release)):
+    if reconstruct and (release is None or RunDirectory(release).is_answer):
         raise InputError("--reconstruct: attacks a release; give its directory")
     output = Output.of(context, json=json)
     counts = {True: 0, False: 0}
@@ -106,7 +105,7 @@ def audit(
     if release is None:
         folder = Path("audit") if out is None else out
         found = audit_installed(quick=quick, seed=seed, workers=processes, report=tell)
-    elif is_answer(release):
+    elif RunDirectory(release).is_answer:
         run = RunDirectory(release)
         folder = run.restricted / "audit" if out is None else out
         found = audit_answer(run, given_source(key), ledger, tell)

@@ -20,11 +20,10 @@ from pipeline.estimation.constraints import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
-from pipeline.metadata.products import Description, Product, ReleaseScope
+from pipeline.metadata.products import Description, Product, ReleaseScope, files_of
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.templates import ReleaseFacts
-from pipeline.publishing.files import product_files
 from pipeline.publishing.tables import MarginSource
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, read_table_parts, write_table
 from postprocess.arrays import IntArray
@@ -85,7 +84,7 @@ CUMULATIVE: Final = Product(
 def cumulative_steps(job: Job, universe: Universe, number: int, margins: MarginSource) -> list[Step]:
     """The step that writes those of all tables of a universe at a level; none where there are none."""
     level = job.spine.levels[number]
-    if not (files := product_files(job, CUMULATIVE, universe=universe.name, level=level.name)):
+    if not (files := files_of(job, CUMULATIVE, universe=universe.name, level=level.name)):
         return []
     publish = partial(publish_cumulative, job, universe, number, margins)
     return [Step("cumulative", publish, universe.name, level.name, len(level), 0.2, files=files)]

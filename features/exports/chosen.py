@@ -11,7 +11,6 @@ from pipeline.metadata.products import (
     INVARIANTS,
     MEASUREMENTS,
     MICRODATA,
-    ReleaseScope,
     area_products,
     described,
     products_of,
@@ -54,8 +53,7 @@ class ExportChoice:
 
 def chosen_files(release: PublishedRelease, choice: ExportChoice) -> list[DataFile]:
     """The files that are wanted: tables, averages of areas, and what was asked for."""
-    scope = ReleaseScope(release.spec, release.universes, release.run)
-    return [file for file in _all_files(scope, choice) if not choice.levels or file.level in choice.levels]
+    return [file for file in _all_files(release, choice) if not choice.levels or file.level in choice.levels]
 
 
 def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
@@ -66,7 +64,7 @@ def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
     return found
 
 
-def _all_files(scope: ReleaseScope, choice: ExportChoice) -> Iterator[DataFile]:
+def _all_files(scope: PublishedRelease, choice: ExportChoice) -> Iterator[DataFile]:
     tables = described(scope, *area_products(scope.spec.of_features, "tables"))
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:

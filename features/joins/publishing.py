@@ -24,9 +24,9 @@ from features.joins.link import HOUSEHOLD, MEMBERS, Households, HouseholdTable, 
 from features.joins.mathematics.assignment import AssignmentError, assigned_spans
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
+from pipeline.metadata.products import files_of
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table
-from pipeline.publishing.files import product_files
 from pipeline.release.form import FormWriter, Values
 from pipeline.release.histograms import LabelColumns, geounit_batches, read_histogram
 from pipeline.release.microdata import microdata_form
@@ -177,7 +177,7 @@ def size_steps(job: Job, link: Households, number: int) -> list[Step]:
     if (source := link.average_size(level.name)) is None:
         return []
     publish = partial(publish_household_sizes, job, source, number)
-    files = product_files(job, HOUSEHOLD_SIZES, universe=link.by, level=level.name)
+    files = files_of(job, HOUSEHOLD_SIZES, universe=link.by, level=level.name)
     return [Step("household sizes", publish, link.by, level.name, len(level), 0.2, files=files)]
 
 

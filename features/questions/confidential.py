@@ -162,7 +162,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         privacy_fingerprint=work.privacy_fingerprint(),
     )
     question, plan, n_places = work.question, work.plan, len(work.geocodes)
-    n_around = n_numbers(len(question.candidates), plan.framework)
+    n_around = n_numbers(len(question.candidates), plan.promise.framework)
     groups = tuple(
         Group(
             question.place,
@@ -177,14 +177,14 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
     use = KeyUse(key.commitment(), "", content_sha256(layout), fingerprint)
     return Charge(
-        plan.dataset, run, ANSWER + work.name, plan.neighbours, groups, key=use, units=work.records.unit or ""
+        plan.dataset, run, ANSWER + work.name, plan.promise.neighbours, groups, key=use, units=work.records.unit or ""
     )
 
 
 def _moved(work: QuestionWork, one: MeasuredPart | Ranked) -> Moved:
     """How far one person's change moves a part."""
     if isinstance(one, Ranked) or one.part.of == "record":
-        return Moved.by(reach=one.reach, records=work.plan.records)
+        return Moved.by(reach=one.reach, records=work.plan.promise.records)
     return Moved.by(reach=one.reach, numbers=one.numbers if one.part.of == "unit" else 1)
 
 
@@ -201,7 +201,7 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
         assert isinstance(around, MeasuredPart)
         histogram = question.histograms(counts, work.places, len(geocodes))
         steps = chosen(work, key, fingerprint, choice, histogram)
-        true = filtered(counts_in_windows(histogram, steps), plan.framework)
+        true = filtered(counts_in_windows(histogram, steps), plan.promise.framework)
         noisy = true + noise_of(work, key, fingerprint, around, true.shape)
         numbers = [steps + choice.part.first, *noisy.T]
     else:

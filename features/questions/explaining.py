@@ -159,7 +159,7 @@ def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained
         value = half * checked.question.unit_of(one.part.name)
         width = f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
         if (rank := checked.question.rank) is not None:
-            framework = checked.plan.framework
+            framework = checked.plan.promise.framework
             held = (
                 f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of about 90 % or more, "
                 f"with ends typically {typical_reach(one, rank, framework):,} records away: each"
@@ -192,7 +192,8 @@ def _moves(checked: CheckedQuestion, one: MeasuredPart) -> str:
 
 
 def _several(checked: CheckedQuestion) -> str:
-    return "" if checked.plan.records == 1 else f", and one person has up to {checked.plan.records} records"
+    records = checked.plan.promise.records
+    return "" if records == 1 else f", and one person has up to {records} records"
 
 
 def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:

@@ -16,6 +16,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
+from pipeline.model.promise import Promise
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.model.universe import Universe
@@ -94,7 +95,7 @@ class CheckedQuestion:
     @property
     def unit(self) -> str:
         """What the budget is measured in."""
-        return BUDGET_NAMES[self.plan.framework]
+        return BUDGET_NAMES[self.plan.promise.framework]
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:
@@ -129,8 +130,8 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     spine = read_spine(spec.geography)
     n_places = 1 if question.level is None else len(spine.level(question.level))
     _check_size(question, spine, n_places)
-    promise = universe.dataset, universe.framework, universe.neighbours, universe.unit.records, budget
-    plan = QuestionPlan(question, *promise, question.numbers_of_unit(n_places))
+    promise = Promise(universe.framework, universe.neighbours, budget, universe.unit.records)
+    plan = QuestionPlan(question, universe.dataset, promise, question.numbers_of_unit(n_places))
     work = QuestionWork(RunDirectory(request.out), "", plan, source, spine)
     _ = plan.parts  # InputError where the budget buys nothing
     try:

@@ -13,7 +13,7 @@ from features.report.explorer import Explorer, explorer_of
 from features.report.sources import ReportSources, source_lines
 from features.report.table_numbers import SizeSummary
 from pipeline.metadata.json_ld import dataset
-from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
+from pipeline.metadata.products import area_products, described, products_of
 from pipeline.model.exact import decimal_text
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
@@ -91,8 +91,7 @@ def dataset_block(sources: ReportSources, promise: str) -> str:
     """
     spec, run = sources.spec, sources.run
     labels = spec.labels()
-    scope = ReleaseScope(spec, sources.universes, run)
-    files = list(described(scope, *area_products(spec.of_features, "tables", "averages")))
+    files = list(described(sources, *area_products(spec.of_features, "tables", "averages")))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     said = f"Differential privacy: {promise}. " if promise else ""
@@ -198,7 +197,6 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         write: writes a file of the data that are too large for the page, see `chunks`.
     """
     texts, promises = sources.texts, sources.promises
-    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
     said = promised(sources.spec, sources.universes, promises, texts)
     explorer = explorer_of(sources, write)
     of_each = zip(promises.statements, promises.accounts, strict=True)
@@ -280,7 +278,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         files=[
             one.in_report
             for one in products_of(sources.spec.of_features)
-            if one.in_report is not None and any(True for _ in one.files(scope))
+            if one.in_report is not None and any(True for _ in one.files(sources))
         ],
         content=script_json(content),
         dataset=dataset_block(sources, said["promise"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -354,7 +354,7 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
     typer.echo(f"{what} is sound: {extent}")
 
 
-def _told(report: dict[str, object]) -> list[str]:
+def _told(report: Mapping[str, Any]) -> list[str]:
     from fractions import Fraction
 
     from pipeline.privacy.ledger.ledger import amount_text
@@ -371,33 +371,22 @@ def _told(report: dict[str, object]) -> list[str]:
         f"  budget  {unit} = {amount('budget')}",
         f"  spent   {unit} = {amount('spent', up=True)}{epsilon if unit == 'rho' else ''}",
         f"  left    {unit} = {amount('left')}",
-        f"  exact   {_listed(report['allowed']) or 'nothing may be'}",
+        f"  exact   {', '.join(report['allowed']) or 'nothing may be'}",
     ]
-    purposes = report["purposes"]
-    assert isinstance(purposes, list)
-    for one in purposes:
+    for one in report["purposes"]:
         left, total = (amount_text(Fraction(one[key])) for key in ("left", "budget"))
         what = f"for {one['for']}" if one["for"] else "for nothing by name"
         lines.append(f"  {what}: {unit} = {left} left of {total}")
-    series = report.get("series", [])
-    assert isinstance(series, list)
-    for one in series:
+    for one in report.get("series", []):
         drawn = one["drawn"]
-        lines.append(f"  series {one['name']}: {len(drawn)} of {one['periods']} periods drawn, {_listed(drawn)}")
-    runs = report["runs"]
-    assert isinstance(runs, list)
-    for run in runs:
+        lines.append(f"  series {one['name']}: {len(drawn)} of {one['periods']} periods drawn, {', '.join(drawn)}")
+    for run in report["runs"]:
         state = "drawn" if run["committed"] else "charged, not reported drawn"
         cost = amount_text(Fraction(run["cost"]), up=True)
         lines.append(f"  run {run['run'][:12]}  {run['time']}  {run['release']}: {unit} = {cost}, {state}")
         if run["exact"]:
-            lines.append(f"    published exactly: {_listed(run['exact'])}")
+            lines.append(f"    published exactly: {', '.join(run['exact'])}")
     return lines
-
-
-def _listed(names: object) -> str:
-    assert isinstance(names, list)
-    return ", ".join(names)
 
 
 def _echo_json(content: object) -> None:

@@ -146,7 +146,7 @@ def show_derived(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, c
         for _, row in numbers.head(options.most).iterrows()
     ]
     legend = _RANKS if options.show is Show.ranks else f"{_INTERVALS}."
-    _print_table(opened, numbers, Columns(labels, cells, legend), options)
+    _print_table(opened, numbers, labels, cells, legend, options)
 
 
 def larger_of(first: str, second: str, low: float, high: float) -> str:
@@ -170,16 +170,7 @@ def _show_difference(opened: Reader, numbers: pd.DataFrame, options: QueryOption
         cells.append([f"{row['first']:,.0f}", f"{row['second']:,.0f}", difference, larger])
     legend = f'{_INTERVALS}. "Cannot tell": the interval contains 0.'
     titled = numbers.rename(index=_titles(opened, options))
-    _print_table(opened, titled, Columns([first, second, "difference", "larger"], cells, legend), options)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What stands after the areas in a table of text: a cell for each of the first areas and each label."""
-
-    labels: Sequence[str]
-    cells: Sequence[Sequence[str]]
-    legend: str
+    _print_table(opened, titled, [first, second, "difference", "larger"], cells, legend, options)
 
 
 def _a_number_a_line(
@@ -201,10 +192,20 @@ def _a_number_a_line(
     return table
 
 
-def _print_table(opened: Reader, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
-    """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
-    from rich.console import Console
-    from rich.table import Table
+def _print_table(
+    opened: Reader,
+    numbers: pd.DataFrame,
+    labels: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    legend: str,
+    options: QueryOptions,
+) -> None:
+    """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status.
+
+    Args:
+        labels: of the columns after the areas, for each of which `cells` has one for each of the first areas.
+    """
+    from pipeline.execution.console import output_console, table_of
 
     names: list[str] = []
     if options.at is not None and options.at in opened.named_levels:
@@ -214,35 +215,27 @@ def _print_table(opened: Reader, numbers: pd.DataFrame, columns: Columns, option
     titles = _titles(opened, options)
     heads = [str(numbers.index.name), *(["name"] if names else [])]
     areas = [[str(code), *names[number : number + 1]] for number, code in enumerate(numbers.index)]
-    labels = [titles.get(label, label) for label in columns.labels]
+    titled = [titles.get(label, label) for label in labels]
+    below = [*_remarks(opened, options), legend]
+    if (status := opened.manifest.status) != "official":
+        below.append(status)
     if options.form is OutputForm.markdown:
-        rows = [[*area, *line] for area, line in zip(areas, columns.cells, strict=False)]
-        right = [number >= len(heads) for number in range(len(heads) + len(labels))]
-        below = [*_remarks(opened, options), columns.legend] + (
-            [opened.manifest.status] if opened.manifest.status != "official" else []
-        )
-        typer.echo("\n".join([*_markdown([*heads, *labels], rows, right), "", *below]))
+        rows = [[*area, *line] for area, line in zip(areas, cells, strict=False)]
+        right = [number >= len(heads) for number in range(len(heads) + len(titled))]
+        typer.echo("\n".join([*_markdown([*heads, *titled], rows, right), "", *below]))
         return
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 1000
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, no_wrap=True)
-    for label in labels:
+    console, table = output_console(1000), table_of(heads)
+    for label in titled:
         table.add_column(label, justify="right", no_wrap=True)
-    for area, line in zip(areas, columns.cells, strict=False):
+    for area, line in zip(areas, cells, strict=False):
         table.add_row(*area, *line)
     if console.measure(table, options=console.options.update(max_width=100_000)).maximum > console.width:
-        table = _a_number_a_line(heads, areas, labels, columns.cells)
+        table = _a_number_a_line(heads, areas, titled, cells)
     console.print(table)
-    if len(numbers) > len(columns.cells):
-        console.print(f"and {len(numbers) - len(columns.cells):,} more; --format csv prints all")
-    for remark in _remarks(opened, options):
-        console.print(remark)
-    console.print(columns.legend)
-    if opened.manifest.status != "official":
-        console.print(opened.manifest.status)
+    if len(numbers) > len(cells):
+        console.print(f"and {len(numbers) - len(cells):,} more; --format csv prints all")
+    for line in below:
+        console.print(line)
 
 
 def _remarks(opened: Reader, options: QueryOptions) -> list[str]:
@@ -320,7 +313,7 @@ def show_counts(opened: Reader, numbers: pd.DataFrame, exact: pd.DataFrame | Non
     ]
     legend = f"{_INTERVALS}. Only numbers marked exact are certain."
     legend = next((table.note for table in opened.linked_tables if table.name == options.table), legend)
-    _print_table(opened, numbers, Columns(labels, cells, legend), options)
+    _print_table(opened, numbers, labels, cells, legend, options)
 
 
 def show_frame(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +24,6 @@ from pipeline.execution.options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from pipeline.confidential.process import RecordHolder
     from pipeline.execution.steps import Progress
@@ -70,7 +68,8 @@ def run(
         ),
     ] = None,
     no_prefect: Annotated[
-        bool, typer.Option("--no-prefect", help="Run without Prefect: starts faster, and is recorded on no server.")
+        bool,
+        typer.Option("--no-prefect", help="Do without the Prefect server that is set, on which runs are recorded."),
     ] = False,
     i_know: Annotated[
         bool,
@@ -111,16 +110,15 @@ def run(
 
         _run_without_records(context, "--measurements", partial(estimate_release, measurements), output)
         return
-    from flows.orchestration.server import temporary_server
+    from flows.orchestration.server import server_is_named
     from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.model.universe import promised
-    from pipeline.release.layout import RunDirectory
     from pipeline.spec.periods import at_period
     from pipeline.spec.release_spec import load_spec
 
     settings = load_settings(out=out, workers=workers)
-    parsed = at_period(load_spec(spec), period, settings.out)  # mistakes are reported before a server is started
+    parsed = at_period(load_spec(spec), period, settings.out)
     if not promised(parsed.universes()):
         from pipeline.runs.from_measurements import received_release
 
@@ -129,10 +127,7 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     stopping_loses_nothing()
-    found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
-    if not no_prefect and not found:
-        # It starts while the rest is imported and records are read.
-        context.with_resource(temporary_server())
+    recorded = not no_prefect and server_is_named()
     from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.console import remarks_of_end
     from pipeline.release.manifest import read_manifest
@@ -144,17 +139,17 @@ def run(
     signer = signing_key(settings, sign_key)
     way = Engine(scheduler, scratch)
     request = Request(spec, settings.out, data, settings.processes, source, way, i_know, period)
-    checked = check_request(request)  # before an engine is started
+    checked = check_request(request)
     stated = context.get_parameter_source("ledger")
     asked_for = stated is not None and stated.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         output.remark(f"Warning: {odd}")
-    if no_prefect:
+    if recorded:
+        _run_with_prefect(checked, settings.timeout, output.progress())
+    else:
         from pipeline.runs.run_here import run_here
 
         run_here(checked, output.progress(), settings)
-    else:
-        _run_with_prefect(checked, settings.timeout, output.progress(), temporary_server if found else nullcontext)
     if signer is not None:
         sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
@@ -193,12 +188,7 @@ def _run_without_records(
     output.result(str(root), {"release": root.name, "directory": str(root)})
 
 
-def _run_with_prefect(
-    checked: CheckedRequest,
-    timeout: float | None,
-    progress: Progress,
-    server: Callable[[], AbstractContextManager[None]],
-) -> None:
+def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
     from pipeline.runs.finished import is_finished
     from pipeline.runs.run_here import measuring_process
@@ -206,8 +196,7 @@ def _run_with_prefect(
     with measuring_process(checked) as measured:  # before the engine is imported and asked for anything
         if is_finished(checked, measured):
             progress.found()
-            return
-        with server():
+        else:
             _run_flow(checked, timeout, progress, measured)
 
 

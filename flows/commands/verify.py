@@ -22,7 +22,6 @@ from pipeline.execution.options import (
 
 if TYPE_CHECKING:
     from pipeline.confidential.custody import KeySource
-    from pipeline.release.layout import RunDirectory
     from pipeline.signatures.signing_keys import PublicKey
 
 
@@ -98,7 +97,7 @@ def verify(
         _refuse({"--constraints": constraints or None, "--signed-by": signed_by, "--central": central}, "--records")
         from pipeline.confidential.custody import given_source
 
-        _recompute(context, release, _Records(data, spec, given_source(key), combined_with, workers), output)
+        _recompute(release, _Records(data, spec, given_source(key), combined_with, workers), output)
         return
     _refuse({"--data": data, "--spec": spec, "--key": key}, "")
     if constraints:
@@ -111,12 +110,12 @@ def verify(
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
-    from pipeline.questions.manifest import is_answer
+    from pipeline.release.layout import RunDirectory
     from pipeline.runs.verify import FORM_ALONE, verify_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
-    if is_answer(release):
+    if RunDirectory(release).is_answer:
         if central is not None:
             raise InputError(f"--central: {release} is an answer; a release from reports may use a central one")
         _verify_answer(release, signed_by, combined_with, output)
@@ -247,44 +246,26 @@ class _Records:
     workers: int | None
 
 
-def _recompute(context: typer.Context, release: Path, given: _Records, output: Output) -> None:
+def _recompute(release: Path, given: _Records, output: Output) -> None:
     """Print whether the records and the key give the same public files; exit status 1 where they do not."""
     from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
-    from flows.orchestration.server import temporary_server
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
-    from pipeline.questions.manifest import is_answer
-    from pipeline.runs.rerun import rerun_process, universes_to_rerun
+    from pipeline.release.layout import RunDirectory
+    from pipeline.runs.rerun import rerun_here, universes_to_rerun
 
-    if is_answer(release):
+    if RunDirectory(release).is_answer:
         _rerun_answer(release, given, output)
         return
     if given.combined_with is not None:
         raise InputError(f"--release: {release} is no answer that could be combined with a release")
-    workers = load_settings(workers=given.workers).workers
+    settings = load_settings(workers=given.workers)
     run = release_at(release)
-    universes_to_rerun(run, given.data, given.spec)  # before an engine is started
-    context.with_resource(temporary_server())
-    source = _key_of(run, given.source)
-    measured = context.with_resource(rerun_process(run, source))
-    from flows.orchestration.audit_flows import repeating
-    from flows.orchestration.audit_flows import rerun as rerun_flow
-    from flows.orchestration.tasks import progress_of_run
-
-    tokens = progress_of_run.set(output.progress()), repeating.set(measured)
-    try:
-        outcome = rerun_flow(
-            release=release,
-            data=given.data,
-            spec=given.spec,
-            workers=workers,
-        )
-    finally:
-        progress_of_run.reset(tokens[0])
-        repeating.reset(tokens[1])
+    universes = universes_to_rerun(run, given.data, given.spec)
+    outcome = rerun_here(run, universes, given.source, settings, output.progress())
     for remark in outcome.remarks:
         output.remark(f"Note: {remark}")
     problems = [str(difference) for difference in outcome.differences]
@@ -297,22 +278,16 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     )
 
 
-def _key_of(run: RunDirectory, source: KeySource) -> KeySource:
-    """Where the key is: as given, else in the run's own folder, else where the settings say."""
-    from pipeline.confidential.custody import KeySource, key_of_settings
-    from pipeline.execution.settings import load_settings
-
-    return source if source != KeySource() or run.key.exists() else key_of_settings(load_settings())
-
-
 def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
     from features.registry import part_of
     from pipeline.errors import InputError
+    from pipeline.execution.settings import load_settings
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.answers import is_combined, release_of
+    from pipeline.runs.rerun import key_of_run
 
     run = RunDirectory(answer)
-    source, combined_with = _key_of(run, given.source), given.combined_with
+    source, combined_with = key_of_run(run, given.source, load_settings()), given.combined_with
     combined = is_combined(run)
     if combined_with is not None and not combined:
         raise InputError(f"--release: {answer} is not combined with a release")

@@ -122,11 +122,6 @@ def queue_of(datasets: list[str], root: Path) -> str:
     return ("dataset " if datasets else "directory ") + " and ".join(name.replace("/", ":") for name in names)
 
 
-def tag_of(text: str) -> str:
-    """A tag from any text."""
-    return re.sub(r"\s+", "-", text.strip())
-
-
 def check_cron(cron: str, timezone: str) -> None:
     """InputError where a schedule cannot be understood."""
     try:
@@ -167,7 +162,7 @@ def _deployment(flow: Flow[..., Any], plan: DeploymentPlan) -> RunnerDeployment:
         plan.name,
         schedules=[] if plan.cron is None else [Cron(plan.cron, timezone=plan.timezone)],
         parameters=plan.parameters,
-        tags=sorted({TAG, *map(tag_of, plan.tags)}),
+        tags=sorted({TAG, *(re.sub(r"\s+", "-", tag.strip()) for tag in plan.tags)}),
         description=plan.description or None,
         work_pool_name=plan.pool,
         work_queue_name=plan.queue,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import ipaddress
 import os
 import socket
 import urllib.error
@@ -22,6 +20,7 @@ from prefect.exceptions import ObjectNotFound  # noqa: E402
 from prefect.settings import get_current_settings  # noqa: E402
 
 from pipeline.errors import InputError  # noqa: E402
+from pipeline.execution.cluster import is_loopback  # noqa: E402
 
 #: Seconds to wait for the server.
 _PATIENCE: Final = 5
@@ -66,7 +65,7 @@ def open_to_others(url: str) -> str:
         return ""  # nothing answers; whoever needs the server says so
     parts = urllib.parse.urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    if not _is_loopback(host):
+    if not is_loopback(host):
         return f"{url} does what anybody asks who can reach {host}"
     for address in _own_addresses():
         try:
@@ -103,31 +102,20 @@ def may_keep_in_sqlite() -> bool:
     return url is None or not url.get_secret_value().startswith("postgresql")
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _own_addresses() -> list[str]:
     """The addresses of this machine at which others may reach it."""
     import psutil
 
     found = [one.address for some in psutil.net_if_addrs().values() for one in some if one.family == socket.AF_INET]
-    return [address for address in found if not _is_loopback(address)]
+    return [address for address in found if not is_loopback(address)]
 
 
 def workers_online(pool: str) -> int | None:
     """How many workers of a work pool are online; None where there is no such pool."""
-    return asyncio.run(_workers_online(pool))
-
-
-async def _workers_online(pool: str) -> int | None:
-    async with get_client() as client:
+    with get_client(sync_client=True) as client:
         try:
-            await client.read_work_pool(pool)
+            client.read_work_pool(pool)
         except ObjectNotFound:
             return None
-        workers = await client.read_workers_for_work_pool(pool)
+        workers = client.read_workers_for_work_pool(pool)
     return sum(str(worker.status).upper().endswith("ONLINE") for worker in workers)

@@ -41,7 +41,6 @@ from flows.orchestration.deployed import (  # noqa: E402
     check_allowed,
     last_released,
 )
-from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from pipeline.confidential.custody import (  # noqa: E402
     KeySource,
@@ -92,8 +91,6 @@ def signer_of(settings: Settings) -> SigningKey | None:
 
 def name_of_run() -> str:
     """What Prefect's pages call the run: its release's name, which has the period; of several, that of the series."""
-    if server_is_temporary():  # nobody sees it
-        return "release"
     given = runtime.flow_run.parameters
     spec = Path(given["spec"])
     try:
@@ -188,12 +185,11 @@ def _made(request: Request, settings: Settings) -> str:
     if not promised(checked.universes):
         return str(received_release(checked.spec, request.out, request.workers, Silent()))
     signer = signer_of(settings)
-    artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
+    artifacts = ReleaseArtifacts(checked)
     progress = Listeners(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()
     try:
         with ExitStack() as stack:
-            stack.enter_context(temporary_server_ends_with_us())
             measured = begun or stack.enter_context(measuring_process(checked))
             if begun is None and is_finished(checked, measured):
                 progress.found()
@@ -221,21 +217,17 @@ class ReleaseArtifacts(CountedWork):
     """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
 
     A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.
-
-    Args:
-        seen: whether anybody can look at the server; if not, no artifacts are made.
     """
 
-    def __init__(self, checked: CheckedRequest, *, seen: bool = True) -> None:
+    def __init__(self, checked: CheckedRequest) -> None:
         super().__init__()
         self._checked = checked
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
         self._progress: UUID | None = None
         self._updated_at = 0.0
-        self._step_began = time.monotonic()
         self._solver: list[Row] = []
         self._times: list[Row] = []
-        self._reachable = seen
+        self._reachable = True
         self._log: LoggingAdapter | logging.Logger = get_run_logger()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
@@ -249,7 +241,6 @@ class ReleaseArtifacts(CountedWork):
     def start(self, step: Step) -> None:
         """A step begins."""
         super().start(step)
-        self._step_began = time.monotonic()
         self._update(step.name)
 
     def advance(self, geounits: int) -> None:
@@ -259,19 +250,19 @@ class ReleaseArtifacts(CountedWork):
             done = self.geounits_done
             self._update(f"{self.step.name}: {done}" if done else self.step.name)
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-        super().finish(step, skipped=skipped)
-        seconds, memory = time.monotonic() - self._step_began, memory_now()
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
+        super().finish(step, seconds)
+        memory = memory_now()
         self._times.append(
             {
                 "step": step.name,
                 "geounits": step.geounits,
-                "seconds": "done before" if skipped else round(seconds, 2),
+                "seconds": "done before" if seconds is None else round(seconds, 2),
                 "memory, MB": round(memory / 1e6),
             }
         )
-        took = "done before" if skipped else f"{seconds:.2f} s"
+        took = "done before" if seconds is None else f"{seconds:.2f} s"
         self._log.info("%s: %d geounits, %s, memory %.0f MB", step.name, step.geounits, took, memory / 1e6)
 
     def found(self) -> None:

@@ -26,8 +26,6 @@ from postprocess.algebra import Basis
 from postprocess.sums.space import MOST_SUMS
 from postprocess.sums.upward import unfit
 
-__all__ = ["MOST_NUMBERS", "MOST_OPERATIONS", "check_plan_size", "check_possible", "is_planned"]
-
 #: Numbers of the matrices of all levels; operations that inverting them takes; those of a matrix of any size.
 MOST_NUMBERS: Final = 120_000_000
 MOST_OPERATIONS: Final = 200_000_000_000  # about 20 s

@@ -22,6 +22,7 @@ from pipeline.execution.batches import arrays_of_bytes, bytes_of_arrays
 from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, immutable, in_order
 from pipeline.missing import install_command
 from pipeline.release.software import software
+from pipeline.storage.files import differing_keys
 from postprocess.arrays import Arrays
 
 if TYPE_CHECKING:
@@ -194,6 +195,14 @@ def _remove(*urls: str) -> None:
             files.rm(path, recursive=True)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the name "localhost", can be reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def check_encrypted(scheduler: str) -> None:
     """Refuse a scheduler beyond this machine that is not spoken to by TLS: whoever can reach it runs code in workers.
 
@@ -202,13 +211,7 @@ def check_encrypted(scheduler: str) -> None:
     """
     protocol, _, rest = scheduler.rpartition("://")
     host = rest.split("/")[0].rpartition(":")[0].strip("[]") or rest.split("/")[0]
-    if protocol in ("tls", "inproc", "unix") or host == "localhost":
-        return
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    if protocol not in ("tls", "inproc", "unix") and not is_loopback(host):
         raise InputError(
             f"--scheduler {scheduler}: is on another machine and not encrypted; start the cluster with TLS and "
             "certificates (dask scheduler --tls-ca-file ..., and distributed.comm.tls in Dask's configuration), and "
@@ -240,11 +243,11 @@ def _connect(scheduler: str) -> Client:
 
 def _check_versions(client: Client) -> None:
     """Raises InputError where a worker would not give the same bytes."""
-    here = software().model_dump(mode="json")
+    here = _software()
     for address, there in client.run(_software).items():
         if there != here:
             now, then = ({**versions["packages"], **versions} for versions in (here, there))
-            names = sorted(n for n in now.keys() | then.keys() if n != "packages" and now.get(n) != then.get(n))
+            names = [name for name in differing_keys(now, then) if name != "packages"]
             differing = ", ".join(f"{name} {then.get(name, 'none')} (here {now.get(name, 'none')})" for name in names)
             raise InputError(f"the Dask worker {address} has other versions than this machine: {differing}")
 

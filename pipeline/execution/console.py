@@ -33,10 +33,10 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
-def make_progress() -> Bar | Lines:
-    """A bar on a terminal, lines elsewhere."""
+def make_progress(*, lines: bool) -> Bar | Lines:
+    """A bar on a terminal; lines elsewhere, or if they are asked for."""
     console = error_console()
-    return Bar(console) if console.is_terminal else Lines(console)
+    return Bar(console) if console.is_terminal and not lines else Lines(console)
 
 
 class Bar(CountedWork):
@@ -69,11 +69,11 @@ class Bar(CountedWork):
         """See `Progress.within`; shown until more geounits are done."""
         self._within = where
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-        super().finish(step, skipped=skipped)
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
+        super().finish(step, seconds)
         self._within = ""
-        if skipped:
+        if seconds is None:
             self._name = f"{step.name} (done before)"
 
     def found(self) -> None:
@@ -120,12 +120,12 @@ class Lines(CountedWork):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self._step_began = self._printed_at = time.monotonic()
+        self._printed_at = 0.0
 
     def start(self, step: Step) -> None:
         """A step begins."""
         super().start(step)
-        self._step_began = self._printed_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
@@ -145,11 +145,11 @@ class Lines(CountedWork):
             self._printed_at = now
             self._console.print(f"{self.step.name}: {what}: {where}, {shown_memory()}")
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-        super().finish(step, skipped=skipped)
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
+        super().finish(step, seconds)
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
-        took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
+        took = "done before" if seconds is None else f"{seconds:.1f} s, {shown_memory()}"
         self._console.print(f"{step.name}: {geounits}{took}")
 
     def found(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import sys
 import threading
@@ -94,7 +95,8 @@ def limit_of(error: BaseException) -> str | None:
         if isinstance(seen, MemoryError) or number == errno.ENOMEM or any(part in text for part in _NO_MEMORY):
             return NO_MEMORY
         if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in text:
-            return f"too many open files{_most_files()}; run the same again where more are allowed (ulimit -n)"
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return f"too many open files: at most {most} can be; run the same again where more are allowed (ulimit -n)"
         if "Resource temporarily unavailable" in text or "can't start new thread" in text:
             return "no further process or thread can be started: memory is short, or more are not allowed (ulimit -u)"
         seen = seen.__cause__ or seen.__context__
@@ -103,10 +105,6 @@ def limit_of(error: BaseException) -> str | None:
 
 def limit_below_libraries() -> str | None:
     """The message where the limit on a process's address space is one in which the libraries cannot be loaded."""
-    try:
-        import resource
-    except ImportError:
-        return None
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     processors = os.cpu_count() or 1
     need = _LIBRARIES + (min(processors, _MOST_THREADS) - 1) * _LIBRARIES_OF_A_THREAD
@@ -116,14 +114,6 @@ def limit_below_libraries() -> str | None:
         f"not enough memory: a process may have {most >> 20:,} MB (ulimit -v), and {need >> 20:,} MB are needed with "
         f"{processors} processors; run the same again where more is allowed"
     )
-
-
-def _most_files() -> str:
-    with suppress(ImportError):
-        import resource
-
-        return f": at most {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} can be"
-    return ""
 
 
 def flush_output() -> str | None:
@@ -153,9 +143,6 @@ _message = "stopped"
 @contextmanager
 def without_interrupts() -> Iterator[None]:
     """Processes that are started in the block do not get Ctrl-C; for this one it waits until the block ends."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -204,7 +191,7 @@ def end_on_interrupt() -> None:
     The main thread sees a signal between two steps of Python alone, and may be in a long computation; so a thread of
     its own waits for it too.
     """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(os, "set_blocking"):
+    if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell, or under nohup
         return

@@ -162,14 +162,14 @@ def perform_steps(
     """
     for step in steps:
         job.progress.start(step)
-        before = checkpoints.notes_of(step) if checkpoints is not None else None
+        before, began = checkpoints.notes_of(step) if checkpoints is not None else None, time.monotonic()
         if before is None:
             notes = perform(step) or {}
             if checkpoints is not None:
                 checkpoints.record(step, notes)
         else:
             notes = before
-        job.progress.finish(step, skipped=before is not None)
+        job.progress.finish(step, time.monotonic() - began if before is None else None)
         give_memory_back()
         if notes:
             job.notes.update(cast("dict[str, Notes]", notes) if step.several else {step.name: notes})
@@ -183,7 +183,6 @@ class RunLog(Progress):
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._began = 0.0
 
     @classmethod
     @contextmanager
@@ -207,13 +206,9 @@ class RunLog(Progress):
         with suppress(OSError):
             os.write(self._descriptor, line.encode())
 
-    def start(self, step: Step) -> None:  # noqa: ARG002 - steps follow each other
-        """A step begins."""
-        self._began = time.monotonic()
-
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-        took = "done before" if skipped else f"{time.monotonic() - self._began:.2f} s"
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
+        took = "done before" if seconds is None else f"{seconds:.2f} s"
         children = peak_of_children()
         others = f", of the largest other process that has ended {children / 1e6:.0f} MB" if children else ""
         self.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")

@@ -109,12 +109,10 @@ class Output:
 
     def progress(self) -> Progress:
         """Shows the progress of the command, as the options request."""
-        from pipeline.execution.console import Lines, error_console, make_progress
+        from pipeline.execution.console import make_progress
         from pipeline.execution.steps import Silent
 
-        if self.quiet:
-            return Silent()
-        return Lines(error_console()) if self.verbose else make_progress()
+        return Silent() if self.quiet else make_progress(lines=self.verbose)
 
     def remark(self, text: str) -> None:
         """Print something worth knowing that is not an error."""

@@ -178,7 +178,9 @@ def load_settings(**flags: object) -> Settings:
     for place in (project, user):
         for name in place.content:
             if name not in Settings.model_fields:
-                raise InputError(f"{place.name_of(name)}: there is no such setting; known are {_listed()}")
+                raise InputError(
+                    f"{place.name_of(name)}: there is no such setting; known are {', '.join(Settings.model_fields)}"
+                )
     _check_own(user)
     _check_trust(project, _trusted(variables, user))
     content: dict[str, Any] = {}
@@ -190,10 +192,6 @@ def load_settings(**flags: object) -> Settings:
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
         raise InputError(_told(error, _stated(name, places) or name)) from None
-
-
-def _listed() -> str:
-    return ", ".join(Settings.model_fields)
 
 
 def _places(flags: Mapping[str, object]) -> tuple[_Place, ...]:

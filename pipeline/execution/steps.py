@@ -84,8 +84,8 @@ class Progress:
     def within(self, what: str, where: str) -> None:
         """Where one long computation of the step is, of `what`, such as a family; may be called by another thread."""
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""
@@ -129,10 +129,10 @@ class Listeners(Progress):
         for listener in self._listeners:
             listener.within(what, where)
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
+    def finish(self, step: Step, seconds: float | None) -> None:
+        """The step has ended after so many seconds; None if an earlier run had done it."""
         for listener in self._listeners:
-            listener.finish(step, skipped=skipped)
+            listener.finish(step, seconds)
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""
@@ -173,9 +173,9 @@ class CountedWork(Progress):
             self.geounits = min(self.geounits + geounits, self.step.geounits)
             self._reported = time.monotonic()
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
+    def finish(self, step: Step, seconds: float | None) -> None:
         """The step has ended; what an earlier run had done counts for nothing in the time that is left."""
-        if skipped:
+        if seconds is None:
             self.total -= step.work
             self._shown = min(self._shown, self.before)
         else:

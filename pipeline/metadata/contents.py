@@ -93,7 +93,7 @@ class DataFile:
     def with_intervals(self) -> bool:
         """Whether intervals stand beside the numbers."""
         names = [column.name for column in self.columns]
-        return names[-1] in LONG_ENDS if self.wide is not None else any(map(_is_of_interval, names))
+        return names[-1] in LONG_ENDS if self.wide is not None else any(n.endswith(INTERVAL_SUFFIXES) for n in names)
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -322,10 +322,6 @@ class Contents:
             if self.spec.publish.margins
         ]
         return [Column(name, kind, title, filled=filled), *ends]
-
-
-def _is_of_interval(name: str) -> bool:
-    return name.endswith(INTERVAL_SUFFIXES)
 
 
 def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:

@@ -69,8 +69,9 @@ def _column(number: int, column: Column) -> dict[str, Any]:
     """Its heading in the file is the first of its titles; its name, for templates, is one that any reader allows."""
     titles = [column.name] if column.title == column.name else [column.name, column.title]
     name = column.name if column.name.isidentifier() and column.name.isascii() else f"column.{number}"
-    return {"name": name, "titles": titles, "datatype": _datatype(column), "required": column.filled}
-
-
-def _datatype(column: Column) -> Any:
-    return {"string": "string", "integer": "integer", "number": "double", "any": "any"}[column.type]
+    return {
+        "name": name,
+        "titles": titles,
+        "datatype": "double" if column.type == "number" else column.type,
+        "required": column.filled,
+    }

@@ -6,11 +6,11 @@ file is written is said where it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import drawn_where_positive, measured, resource, selected
@@ -20,26 +20,26 @@ from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory, UniverseDirectory
 from pipeline.spec.kind import Kind
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.slots import installed_slots
 
 #: input: from public files elsewhere, or from a release before; measured: drawn or counted; computed: from the two;
 #: statement: what says of all others what they are.
 Role = Literal["input", "measured", "computed", "statement"]
 
 
-@dataclass(frozen=True, eq=False)
-class ReleaseScope:
-    """A release whose files are listed; nothing is read.
+class ReleaseScope(Protocol):
+    """A release whose files are listed, such as a job or a finished one; nothing is read."""
 
-    Attributes:
-        spec: of the release.
-        universes: as the spec resolves to, the release's own first.
-        run: whose files they are.
-    """
+    @property
+    def spec(self) -> ReleaseSpec:
+        """Of the release."""
 
-    spec: ReleaseSpec
-    universes: Sequence[Universe]
-    run: RunDirectory
+    @property
+    def universes(self) -> Sequence[Universe]:
+        """As the spec resolves to, the release's own first."""
+
+    @property
+    def run(self) -> RunDirectory:
+        """Whose files they are."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Product:
         role: what it follows from.
         files: those that a release has.
         description: of its columns; None for what no Data Package describes.
-        of_leaves: its rows are of the lowest level, whose name is not in its path.
         after: of a feature's, the path of the one of the core that it is written after; of several they stand by their
             place in a Data Package, whichever feature is listed first.
         in_report: its row in the report's list of files: the path, and what is in it as a marked text; None for those
@@ -82,25 +81,13 @@ class Product:
     role: Role
     files: Callable[[ReleaseScope], Iterator[ProductFile]]
     description: Description | None = None
-    of_leaves: bool = False
     after: str = ""
     in_report: tuple[str, str] | None = None
-
-    @property
-    def stage(self) -> str:
-        """The first part of its path, by which a path is known to be of it."""
-        return self.path.split("/")[0].split(".")[0]
 
     @property
     def place(self) -> tuple[int, int]:
         """Where a Data Package has it; before all others what none describes."""
         return (0, 0) if self.description is None else self.description.place
-
-    @property
-    def level_part(self) -> int | None:
-        """Which part of the path names the level, if any."""
-        parts = [part.split(".")[0] for part in self.path.split("/")]
-        return parts.index("LEVEL") if "LEVEL" in parts else None
 
 
 def one_file(place: Callable[[RunDirectory], Path]) -> Callable[[ReleaseScope], Iterator[ProductFile]]:
@@ -324,7 +311,6 @@ MICRODATA: Final = Product(
     "computed",
     _microdata,
     Description((5, 0), Contents.microdata),
-    of_leaves=True,
 )
 CHANGES: Final = Product(
     "changes.json",
@@ -459,40 +445,3 @@ def _in_order(of: ReleaseScope, products: Sequence[Product]) -> list[tuple[int, 
             files.sort(key=lambda one: (universes.index(one[2].universe), levels.index(one[2].level)))
         ordered += files
     return ordered
-
-
-def level_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> str:
-    """The one of `levels` (top first) that a public file is of, "" for none."""
-    parts = _parts(run, path)
-    parts = parts[2:] if parts[0] == "companions" else parts
-    product = next((one for one in _installed() if one.stage == parts[0]), None)
-    if product is None:
-        return ""
-    if product.of_leaves:
-        return levels[-1]
-    position = product.level_part
-    folder = parts[position] if position is not None and position < len(parts) else ""
-    return folder if folder in levels else ""
-
-
-def order_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
-    """Sorts public files as a run writes them: by product, then by level from the top, then by name."""
-    stages = _stages()
-    stage = next((stages[part] for part in _parts(run, path) if part in stages), len(stages))
-    level = level_of(run, path, levels)
-    return stage, levels.index(level) if level else len(levels), run.name_of(path)
-
-
-def _stages() -> Mapping[str, int]:
-    """The first part of a path -> where its product stands."""
-    return {product.stage: number for number, product in reversed(list(enumerate(_installed())))}
-
-
-def _installed() -> tuple[Product, ...]:
-    return products_of(installed_slots().features)
-
-
-def _parts(run: RunDirectory, path: Path) -> list[str]:
-    """The folders of a public file and its name without its suffix."""
-    *folders, file = run.name_of(path).split("/")
-    return [*folders, file.rpartition(".")[0] or file]

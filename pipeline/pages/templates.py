@@ -168,7 +168,7 @@ def _environment(package: str, folder: str, words: Texts) -> Environment:
     environment.globals |= {
         "_": words.markup,
         "said": lambda text: words.said(text) if not isinstance(text, str) else sentence(words, text),
-        "style": page_style(),
+        "style": asset("style.css"),
         "language": words.language,
         "policy": content_policy(),
     }
@@ -216,12 +216,3 @@ def script_json(content: object) -> str:
     """JSON that can stand in a script element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-# -- the style of every page ------------------------------------------------------------------------------------------
-
-
-@cache
-def page_style() -> str:
-    """The CSS, which stands in each page itself: a page needs no other file."""
-    return resources.files(_SHARED).joinpath("assets", "style.css").read_text(encoding="utf-8")

@@ -10,16 +10,18 @@ from pipeline.execution.job import Job
 from pipeline.plan import plan_of
 from pipeline.publishing.promises import charging_of, promises_of
 from pipeline.publishing.provenance import provenance_of
-from pipeline.release.manifest import KeyStatement, Manifest, public_files
+from pipeline.release.manifest import FileEntry, KeyStatement, Manifest, public_files
 from pipeline.release.software import software
+from pipeline.release.status import MADE_ELSEWHERE
 
 
-def manifest_of(job: Job, key: KeyStatement) -> Manifest:
-    """The manifest of the files that are under public/.
+def manifest_of(job: Job, key: KeyStatement, files: dict[str, FileEntry] | None = None) -> Manifest:
+    """The manifest of a run.
 
     Args:
         job: the run, with what its steps have noted.
         key: what is said of the run's key and records.
+        files: that it lists; by default those that are under public/.
     """
     receipts, promises = tuple(job.receipts), promises_of(job)
     return Manifest(
@@ -29,7 +31,7 @@ def manifest_of(job: Job, key: KeyStatement) -> Manifest:
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
         draws=plan_of(job).draws,
-        privacy=promises.statements if key.commitment else promises.made_elsewhere,
+        privacy=promises.made_elsewhere if job.status == MADE_ELSEWHERE else promises.statements,
         accounts=promises.accounts,
         joint=promises.joint,
         households=promises.households,
@@ -41,5 +43,5 @@ def manifest_of(job: Job, key: KeyStatement) -> Manifest:
         charging=charging_of(job, receipts),
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(job.notes)),
-        files=public_files(job.run),
+        files=public_files(job.run) if files is None else files,
     )

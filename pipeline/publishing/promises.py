@@ -122,20 +122,29 @@ def prepare_statements(job: Job) -> None:
     Raises:
         InputError: some of it cannot be said.
     """
-    _say(ReleaseScope(job.spec, job.universes, job.run), promises_of(job))
+    _say(job, promises_of(job))
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A release that is not begun, as a `ReleaseScope`."""
+
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+    run: RunDirectory
 
 
 def check_statements(spec: ReleaseSpec, universes: Sequence[Universe]) -> None:
     """Raises InputError where `prepare_statements` would; without what takes a while."""
-    scope = ReleaseScope(spec, tuple(universes), RunDirectory(Path(spec.name)))
+    planned = _Planned(spec, tuple(universes), RunDirectory(Path(spec.name)))
     try:
-        promises = Promises.of(tuple(universes), spec.links(universes), losses=False)
+        promises = Promises.of(planned.universes, spec.links(universes), losses=False)
     except InputError as error:
         raise InputError(
             f"privacy: what the budget promises one record, a group of them, a person or a household cannot be stated "
             f"({error})"
         ) from None
-    _say(scope, promises)
+    _say(planned, promises)
 
 
 def _say(scope: ReleaseScope, promises: Promises) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
-from pipeline.metadata.products import ReleaseScope, files_of
+from pipeline.metadata.products import files_of
 from pipeline.publishing.public_inputs import NamedInput, named_inputs
 from pipeline.release.provenance import InputProvenance
 from pipeline.release.status import Status, status
@@ -23,7 +23,7 @@ def provenance_of(job: Job) -> tuple[InputProvenance, ...]:
     found = []
     for one in named_inputs(job.spec):
         origin, universe = one.origin(job.spec), universes[one.universe]
-        files = files_of(ReleaseScope(job.spec, (universe,), job.run), *one.kind.products)
+        files = files_of(job, *one.kind.products, universe=one.universe)
         found.append(
             InputProvenance(
                 name=one.name,

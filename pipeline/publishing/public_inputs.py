@@ -32,7 +32,6 @@ from pipeline.metadata.products import (
     NAMES,
     POLYGONS,
     SPINE,
-    ReleaseScope,
     drawn_file,
     files_of,
 )
@@ -363,7 +362,7 @@ def write_public_inputs(job: Job) -> None:
 def public_input_files(job: Job) -> tuple[Path, ...]:
     """The files that `write_public_inputs` writes."""
     products = dict.fromkeys(product for one in inputs_of(job.spec) for product in one.products)
-    return files_of(ReleaseScope(job.spec, job.universes, job.run), *products)
+    return files_of(job, *products)
 
 
 def input_identity(spec: ReleaseSpec, found: OpenedInputs) -> dict[str, str]:

@@ -20,11 +20,10 @@ from pipeline.execution.job import Job, perform_steps
 from pipeline.execution.steps import Step
 from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.facts import release_facts
-from pipeline.metadata.products import DRAWS, ESTIMATES, MICRODATA, TABLES, ReleaseScope, resources
+from pipeline.metadata.products import DRAWS, ESTIMATES, MICRODATA, TABLES, files_of, resources
 from pipeline.model.link import Link, released_in_order, tables_of
 from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
-from pipeline.publishing.files import product_files
 from pipeline.publishing.promises import promises_of
 from pipeline.publishing.tables import publish_microdata, publish_tables
 from pipeline.storage.files import write_json
@@ -50,7 +49,7 @@ def record_files(job: Job, universe: Universe) -> tuple[Path, ...]:
         return ()
     links = linked_records(job, universe)
     names = [universe.name, *(link.by for link in links)]
-    microdata = [path for name in names for path in product_files(job, MICRODATA, universe=name)]
+    microdata = [path for name in names for path in files_of(job, MICRODATA, universe=name)]
     tables = [table.file(job.run.public, level) for table in tables_of(links) for level in table.levels]
     return (*microdata, *tables)
 
@@ -58,10 +57,9 @@ def record_files(job: Job, universe: Universe) -> tuple[Path, ...]:
 def write_package(job: Job) -> None:
     """Write public/datapackage.json; sizes and hashes are in the manifest, which lists it, too."""
     spec, run = job.spec, job.run
-    described = resources(ReleaseScope(spec, job.universes, run))
     facts = release_facts(spec.name, spec.about, job.status, promises_of(job).joint)
     write_json(
-        run.package, data_package(spec.name, spec.about, spec.report.language or "", facts, described), run.staging
+        run.package, data_package(spec.name, spec.about, spec.report.language or "", facts, resources(job)), run.staging
     )
 
 
@@ -138,7 +136,7 @@ class Publication:
         """Of each level the step that writes its tables, and then those of what features publish beside them."""
         job, universe, steps = self.job, self.universe, []
         for number, level in enumerate(job.spine.levels):
-            if files := product_files(job, TABLES, universe=universe.name, level=level.name):
+            if files := files_of(job, TABLES, universe=universe.name, level=level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
                 for part in job.spec.of_features:
@@ -178,10 +176,10 @@ class _Alone:
     def linear(self) -> list[Step]:
         """Unbiased estimates and draws."""
         job, name, steps = self.job, self.universe.name, []
-        if files := product_files(job, ESTIMATES, universe=name):
+        if files := files_of(job, ESTIMATES, universe=name):
             geounits = job.n_geounits
             steps.append(Step("unbiased", self._unbiased.publish, name, geounits=geounits, effort=2.0, files=files))
-        if files := product_files(job, DRAWS, universe=name):
+        if files := files_of(job, DRAWS, universe=name):
             geounits = job.n_geounits * self._draws.count
             steps.append(Step("draws", self._draws.publish, name, geounits=geounits, effort=2.0, files=files))
         return steps
@@ -227,11 +225,6 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
         return tuple(Publication(job, universe, shared) for universe in ordered)
     in_order = released_in_order(job.universes, job.links)
     return tuple(Publication(job, universe, between=between) for universe in in_order)
-
-
-def last_that_draws(ordered: Sequence[Publication]) -> Publication | None:
-    """The last during whose estimation something is drawn; None where all is drawn before."""
-    return next((publication for publication in reversed(ordered) if publication.draws_between), None)
 
 
 # -- what is made of all other files ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pipeline.errors import ChangedFileError, InputError, ReleaseError
+from pipeline.model.promise import Promise
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.noise.mechanisms import MechanismName
 from pipeline.questions.domain import Domain
@@ -127,8 +128,9 @@ class AnswerManifest(Stated):
         """
         try:
             question = resolve(parse(self.question), self.known(), whole=bool(self.domain.attributes))
-            promise = self.dataset, self.framework, self.neighbours, self.records_per_person, Fraction(self.budget)
-            plan = QuestionPlan(question, *promise, max((part.numbers for part in self.parts), default=1))
+            promise = Promise(self.framework, self.neighbours, Fraction(self.budget), self.records_per_person)
+            numbers = max((part.numbers for part in self.parts), default=1)
+            plan = QuestionPlan(question, self.dataset, promise, numbers)
             _ = plan.parts
         except (InputError, ValueError) as error:
             raise ReleaseError(f"{MANIFEST}: its question cannot be looked up in its domain: {error}") from None
@@ -147,19 +149,14 @@ def fields_of(plan: QuestionPlan, domain: DomainStated) -> dict[str, Any]:
         "place": plan.question.place,
         "domain": domain,
         "dataset": plan.dataset,
-        "framework": plan.framework,
-        "neighbours": plan.neighbours,
-        "records_per_person": plan.records,
-        "budget": str(plan.budget),
+        "framework": plan.promise.framework,
+        "neighbours": plan.promise.neighbours,
+        "records_per_person": plan.promise.records,
+        "budget": str(plan.promise.budget),
         "parts": tuple(map(PartStated.of, plan.parts)),
         "fingerprint": plan.fingerprint(),
         "note": plan.note,
     }
-
-
-def is_answer(root: Path) -> bool:
-    """Whether a directory has an answer, whole or not."""
-    return (root / "public" / MANIFEST).is_file()
 
 
 def is_answer_file(path: Path) -> bool:

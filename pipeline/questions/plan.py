@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.model.promise import Promise
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart, measured
@@ -51,27 +51,21 @@ class QuestionPlan:
     Attributes:
         question: by numbers.
         dataset: the ledger's, charged.
-        framework, neighbours: of the dataset.
-        records: of one person that may change together.
-        budget: rho or epsilon, exact.
+        promise: of the dataset's framework and neighbours; its budget is what may be spent.
         numbers: in how many numbers a unit could be, if it had enough records; of units that are counted.
     """
 
     question: Resolved
     dataset: str
-    framework: Framework
-    neighbours: Neighbours
-    records: int
-    budget: Fraction
+    promise: Promise
     numbers: int
 
     @cached_property
     def parts(self) -> tuple[MeasuredPart | Ranked, ...]:
         """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
-        promise = self.framework, self.neighbours, self.budget, self.records
         if (rank := self.question.rank) is not None:
-            return bought(rank, *promise)
-        return measured(self.question.parts, *promise, self.numbers)
+            return bought(rank, self.promise)
+        return measured(self.question.parts, self.promise, self.numbers)
 
     @property
     def cost(self) -> Fraction:
@@ -82,14 +76,16 @@ class QuestionPlan:
     def columns(self) -> list[str]:
         """Of measurements.csv, beside the keys."""
         if (rank := self.question.rank) is not None:
-            return [rank.name, *columns_of(rank.candidates, self.framework)]
+            return [rank.name, *columns_of(rank.candidates, self.promise.framework)]
         return [part.name for part in self.question.parts]
 
     @property
     def context(self) -> tuple[str, ...]:
         """What the fingerprints of a question have beside the question itself."""
-        made_with = () if self.question.rank is None else MADE_WITH[self.framework]
-        return (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.records), *made_with)
+        promise = self.promise
+        made_with = () if self.question.rank is None else MADE_WITH[promise.framework]
+        of_promise = promise.framework, str(promise.budget), promise.neighbours, str(promise.records)
+        return self.dataset, *of_promise, *made_with
 
     def fingerprint(self, *reading: str) -> str:
         """SHA-256 over question, promise and budget; with how records are read, over all that noise is bound to."""

@@ -34,13 +34,14 @@ An interval cannot be had from this choice, since what lies between two ranks is
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
 
 from pipeline.errors import InputError
+from pipeline.model.promise import Promise
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.choices import Choice, affordable_epsilon
 from pipeline.privacy.noise.mechanisms import CHOICE
@@ -143,16 +144,17 @@ def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours)
     return root, _FINER
 
 
-def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int) -> Ranked:
+def ranked(part: Rank, promise: Promise) -> Ranked:
     """The mechanism of a choice, which costs the budget, or a little less, since a root is no fraction.
 
     Args:
         part: what is chosen.
-        framework, neighbours, budget, records: as for `sensitivity.measured`.
+        promise: what its budget buys.
 
     Raises:
         InputError: the budget is not above 0, or too little to choose with.
     """
+    framework, neighbours, budget = promise.framework, promise.neighbours, promise.budget
     if budget <= 0:
         raise InputError(f"budget: found {budget}; it must be above 0")
     reach, times = rank_reach(part.quantile, framework, neighbours)
@@ -160,7 +162,7 @@ def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fra
         epsilon = affordable_epsilon(framework, budget, neighbours)
     except InputError:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
-    chooser = CHOICE[framework](epsilon / (reach * records))
+    chooser = CHOICE[framework](epsilon / (reach * promise.records))
     scale = chooser.scale
     ties = (
         0 if part.extreme or part.name == CLIP else math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
@@ -169,14 +171,7 @@ def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fra
     beyond = beyond if part.above is None else part.above
     if max(ties * times, beyond) > _LARGEST_LOSS // 2:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
-    cost = cost_of_rank(scale, reach, records, framework, neighbours)
-    return Ranked(part, reach, cost, chooser, times, ties, beyond)
-
-
-def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
-    """What a choice costs: m (e R k)^2 / 8 of rho, or m e R k of epsilon."""
-    used, moved = CHOICE[framework](scale * reach * records), MOVED[neighbours]
-    return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
+    return Ranked(part, reach, replace(promise, reach=reach).cost(chooser), chooser, times, ties, beyond)
 
 
 def losses(histogram: IntArray, one: Ranked) -> IntArray:

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.errors import InputError
+from pipeline.model.promise import Promise
 from pipeline.privacy.budget import (
     MOVED,
-    Framework,
     Neighbours,
     reach_between,
     reach_of_total,
@@ -65,14 +65,7 @@ class MeasuredPart:
     numbers: int
 
 
-def measured(
-    parts: Sequence[Part],
-    framework: Framework,
-    neighbours: Neighbours,
-    budget: Fraction,
-    records: int,
-    numbers: int = 1,
-) -> tuple[MeasuredPart, ...]:
+def measured(parts: Sequence[Part], promise: Promise, numbers: int = 1) -> tuple[MeasuredPart, ...]:
     """The noise of each part; each gets the same share of the budget, which add up to it (sequential composition).
 
     zcdp: sigma^2 = m R^2 k^2 / (2 rho); pure: b = m R k / epsilon. Of a unit's total k is 1; of units that are counted,
@@ -80,23 +73,22 @@ def measured(
 
     Args:
         parts: what is measured.
-        framework: "zcdp" (discrete Gaussian) or "pure" (discrete Laplace).
-        neighbours: "change-one" or "add-remove".
-        budget: of all parts together, above 0.
-        records: of one person that may change together; so many numbers, at most, a unit is counted in.
+        promise: its budget is that of all parts together, above 0; in as many numbers as it has records a unit is
+            counted, at most.
         numbers: that a unit could be in, if it had enough records.
 
     Raises:
         InputError: the budget is not above 0, or buys only noise that is larger than can be drawn.
     """
+    budget, records = promise.budget, promise.records
     if budget <= 0:
         raise InputError(f"budget: found {budget}; it must be above 0")
     share, found = budget / len(parts), []
     for part in parts:
         several = min(records, numbers) if part.of == "unit" else 1
-        kind, moves = NOISE[framework], reach(part, neighbours)
+        kind, moves = NOISE[promise.framework], reach(part, promise.neighbours)
         together = records if part.of == "record" else 1
-        scale = kind.scale_for(share, MOVED[neighbours] * several, moves * together)
+        scale = kind.scale_for(share, MOVED[promise.neighbours] * several, moves * together)
         if scale > kind.largest:
             raise InputError(
                 f"budget: found {budget}; for the {part.name} it buys noise of scale {rounded_text(scale, 3)}, above "

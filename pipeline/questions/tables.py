@@ -182,7 +182,7 @@ def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[st
     numbers, *around = map(measured.column, plan.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
         step = number - rank.first
-        rest = rank.candidates, rank.quantile, plan.framework, windows.mechanism.variance, choice.beyond
+        rest = rank.candidates, rank.quantile, plan.promise.framework, windows.mechanism.variance, choice.beyond
         ends = (number, *(end + rank.first for end in interval(step, counts, *rest)))
         yield [*key, *(_exact(_value_of(plan.question, end)) for end in ends)]
 

@@ -25,13 +25,15 @@ at 40 in 13 %, where two groups of records are each at an end of a short grid.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.model.promise import Promise
+from pipeline.privacy.budget import Framework
 from pipeline.questions.quantiles import Rank, Ranked, ranked
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import MeasuredPart, measured
@@ -54,14 +56,12 @@ _TIMES: Final = 2
 _Z: Final = 1.2815515655446004
 
 
-def bought(
-    part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
-) -> tuple[Ranked, MeasuredPart]:
+def bought(part: Rank, promise: Promise) -> tuple[Ranked, MeasuredPart]:
     """The choice of a quantile and the numbers of windows around it; errors as `ranked` and `measured`."""
-    choice = ranked(part, framework, neighbours, budget * _CHOICE[framework], records)
-    windows = Part("windows", _REACH[framework], _REACH[framework])
-    (around,) = measured((windows,), framework, neighbours, budget * (1 - _CHOICE[framework]), records)
-    return choice, around
+    share, reach = promise.budget * _CHOICE[promise.framework], _REACH[promise.framework]
+    rest = replace(promise, budget=promise.budget - share)
+    (around,) = measured((Part("windows", reach, reach),), rest)
+    return ranked(part, replace(promise, budget=share)), around
 
 
 def distances(candidates: int) -> tuple[int, ...]:

@@ -110,6 +110,16 @@ class UniverseDirectory:
         return self.restricted / "checkpoints"
 
 
+class _Place:
+    """Where every run has a file or folder: its path below the directory."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, run: RunDirectory, _: type[RunDirectory]) -> Path:
+        return run.root.joinpath(*self._parts)
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """Every path of one run.
@@ -120,15 +130,60 @@ class RunDirectory:
 
     root: Path
 
-    @property
-    def public(self) -> Path:
-        """Everything that is published."""
-        return self.root / "public"
-
-    @property
-    def restricted(self) -> Path:
-        """Everything that is confidential, for its owner only."""
-        return self.root / "restricted"
+    #: Everything that is published.
+    public = _Place("public")
+    #: Everything that is confidential, for its owner only.
+    restricted = _Place("restricted")
+    #: The manifest, which is written last.
+    manifest = _Place("public", "manifest.json")
+    #: The agency's signature of the manifest, beside it; the one public file that the manifest does not list.
+    signature = _Place("public", "manifest.sig")
+    #: The manifest of an answer to a question, which has no other.
+    answer_manifest = _Place("public", ANSWER_FILES[0])
+    #: The agency's signature of an answer.
+    answer_signature = _Place("public", "answer.sig")
+    #: The spine, one row a leaf, one column a level.
+    spine = _Place("public", "spine.parquet")
+    #: Of a release that uses the counts of another beside reports: which one that is.
+    central = _Place("public", "central.json")
+    #: Of a release from randomised reports: how many were used and not, and why.
+    reports = _Place("public", "reports.json")
+    #: Of a version made with answers: which numbers are others than in the version that it replaces.
+    changes = _Place("public", "changes.json")
+    #: The report for readers, one page.
+    report = _Place("public", "report.html")
+    #: What the columns of the published files are, as a Data Package.
+    package = _Place("public", "datapackage.json")
+    #: The master key, mode 0600.
+    key = _Place("restricted", "key")
+    #: The commitment of a key that was here and was destroyed.
+    key_destroyed = _Place("restricted", "key-destroyed.json")
+    #: The [input] sections of the spec, by which a rerun reads the records again.
+    input = _Place("restricted", "input.json")
+    #: What this run is: its identity, and the input's fingerprint once there is one.
+    record = _Place("restricted", "run.json")
+    #: Of a run that is finished: what it was made from, sealed, by which the same run is recognised.
+    finished = _Place("restricted", "finished.json")
+    #: The file that is locked while a run works in the directory.
+    lock = _Place("restricted", "lock")
+    #: Files being written, before they are moved into place.
+    staging = _Place("restricted", "staging")
+    #: The log of all runs in the directory.
+    log = _Place("restricted", "run.log")
+    #: Why the records were refused, where that may show what is in them.
+    refusal = _Place("restricted", "refused.txt")
+    #: What the measurements do not determine; public, kept here for the end of the run.
+    remarks = _Place("restricted", "remarks.txt")
+    #: What is odd about the records or the constraints, and did not stop the run.
+    warnings = _Place("restricted", "warnings.txt")
+    #: Comparison of the release with the true counts.
+    accuracy = _Place("restricted", "accuracy.json")
+    #: The comparison with the truth, as a page.
+    accuracy_page = _Place("restricted", "accuracy.html")
+    #: How fit the release is for its uses, by the true counts.
+    fitness = _Place("restricted", "fitness.json")
+    #: The judgement of fitness, as a page.
+    fitness_page = _Place("restricted", "fitness.html")
 
     @property
     def main(self) -> UniverseDirectory:
@@ -141,26 +196,6 @@ class RunDirectory:
             return self.main
         folder = file_name("companion", name)
         return UniverseDirectory(self.public / "companions" / folder, self.restricted / "companions" / folder)
-
-    @property
-    def manifest(self) -> Path:
-        """The manifest, which is written last."""
-        return self.public / "manifest.json"
-
-    @property
-    def signature(self) -> Path:
-        """The agency's signature of the manifest, beside it; the one public file that the manifest does not list."""
-        return self.public / "manifest.sig"
-
-    @property
-    def answer_manifest(self) -> Path:
-        """The manifest of an answer to a question, which has no other."""
-        return self.public / ANSWER_FILES[0]
-
-    @property
-    def answer_signature(self) -> Path:
-        """The agency's signature of an answer."""
-        return self.public / "answer.sig"
 
     @property
     def is_answer(self) -> bool:
@@ -176,11 +211,6 @@ class RunDirectory:
         """The path of a public file below public/, with slashes."""
         return path.relative_to(self.public).as_posix()
 
-    @property
-    def spine(self) -> Path:
-        """The spine, one row a leaf, one column a level."""
-        return self.public / "spine.parquet"
-
     def names(self, level: str) -> Path:
         """Names of the geounits of a level, in each language."""
         return self.public / "names" / f"{file_name('level', level)}.parquet"
@@ -188,16 +218,6 @@ class RunDirectory:
     def polygons(self, level: str) -> Path:
         """Polygons of the geounits of a level, for the maps of the report."""
         return self.public / "polygons" / f"{file_name('level', level)}.geojson"
-
-    @property
-    def central(self) -> Path:
-        """Of a release that uses the counts of another beside reports: which one that is."""
-        return self.public / "central.json"
-
-    @property
-    def reports(self) -> Path:
-        """Of a release from randomised reports: how many were used and not, and why."""
-        return self.public / "reports.json"
 
     def answer(self, name: str) -> Path:
         """Folder of an answer that a version of a release was made with, its public files as they were published."""
@@ -207,16 +227,6 @@ class RunDirectory:
         """A public file as the version had it that this one replaces, so far as that is kept: manifest and tables."""
         return self.public / "replaced" / path.relative_to(self.public)
 
-    @property
-    def changes(self) -> Path:
-        """Of a version made with answers: which numbers are others than in the version that it replaces."""
-        return self.public / "changes.json"
-
-    @property
-    def report(self) -> Path:
-        """The report for readers, one page."""
-        return self.public / "report.html"
-
     def report_file(self, number: int) -> Path:
         """A part of the report's data that is too large for its page, which loads it as a script."""
         return self.public / "report" / f"{number}.js"
@@ -224,83 +234,3 @@ class RunDirectory:
     def report_files(self) -> tuple[Path, ...]:
         """Those that are there; none where all of them fit."""
         return tuple(sorted((self.public / "report").glob("[0-9]*.js")))
-
-    @property
-    def package(self) -> Path:
-        """What the columns of the published files are, as a Data Package."""
-        return self.public / "datapackage.json"
-
-    @property
-    def key(self) -> Path:
-        """The master key, mode 0600."""
-        return self.restricted / "key"
-
-    @property
-    def key_destroyed(self) -> Path:
-        """The commitment of a key that was here and was destroyed."""
-        return self.restricted / "key-destroyed.json"
-
-    @property
-    def input(self) -> Path:
-        """The [input] sections of the spec, by which a rerun reads the records again."""
-        return self.restricted / "input.json"
-
-    @property
-    def record(self) -> Path:
-        """What this run is: its identity, and the input's fingerprint once there is one."""
-        return self.restricted / "run.json"
-
-    @property
-    def finished(self) -> Path:
-        """Of a run that is finished: what it was made from, sealed, by which the same run is recognised."""
-        return self.restricted / "finished.json"
-
-    @property
-    def lock(self) -> Path:
-        """The file that is locked while a run works in the directory."""
-        return self.restricted / "lock"
-
-    @property
-    def staging(self) -> Path:
-        """Files being written, before they are moved into place."""
-        return self.restricted / "staging"
-
-    @property
-    def log(self) -> Path:
-        """The log of all runs in the directory."""
-        return self.restricted / "run.log"
-
-    @property
-    def refusal(self) -> Path:
-        """Why the records were refused, where that may show what is in them."""
-        return self.restricted / "refused.txt"
-
-    @property
-    def remarks(self) -> Path:
-        """What the measurements do not determine; public, kept here for the end of the run."""
-        return self.restricted / "remarks.txt"
-
-    @property
-    def warnings(self) -> Path:
-        """What is odd about the records or the constraints, and did not stop the run."""
-        return self.restricted / "warnings.txt"
-
-    @property
-    def accuracy(self) -> Path:
-        """Comparison of the release with the true counts."""
-        return self.restricted / "accuracy.json"
-
-    @property
-    def accuracy_page(self) -> Path:
-        """The comparison with the truth, as a page."""
-        return self.restricted / "accuracy.html"
-
-    @property
-    def fitness(self) -> Path:
-        """How fit the release is for its uses, by the true counts."""
-        return self.restricted / "fitness.json"
-
-    @property
-    def fitness_page(self) -> Path:
-        """The judgement of fitness, as a page."""
-        return self.restricted / "fitness.html"

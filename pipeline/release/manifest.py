@@ -27,7 +27,7 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software, software
 from pipeline.release.stated import Digest, Positive, Stated
 from pipeline.release.status import RECEIVED, Status
-from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
+from pipeline.storage.files import canonical_json, differing_keys, json_sha256, sha256_file, write_bytes
 
 
 @dataclass(frozen=True)
@@ -280,8 +280,6 @@ def version_differences(manifest: Manifest) -> list[str]:
     now = {"spinewise": installed.version, "python": installed.python, **installed.packages}
     then = {"spinewise": recorded.version, "python": recorded.python, **recorded.packages}
     differing = [
-        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})"
-        for name in sorted(now.keys() | then.keys())
-        if now.get(name) != then.get(name)
+        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})" for name in differing_keys(now, then)
     ]
     return [f"the installed versions are not those it was made with: {', '.join(differing)}"] if differing else []

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import canonical_json, make_restricted, write_json, write_problem
+from pipeline.storage.files import canonical_json, differing_keys, make_restricted, write_json, write_problem
 
 _IGNORED = ".gitignore"  # holds *, so that nothing confidential is committed by mistake
 _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys
@@ -69,14 +69,7 @@ def record_input(run: RunDirectory, fingerprints: Mapping[str, str]) -> None:
     Raises:
         InputError: the run was begun on another input.
     """
-    record = _read_record(run)
-    if record["input_fingerprints"] not in (None, dict(fingerprints)):
-        raise InputError(
-            f"{run.root} holds this release as begun on other records, or with another key; name another directory, or "
-            "give the same records and key"
-        )
-    record["input_fingerprints"] = dict(fingerprints)
-    write_json(run.record, record, run.staging, private=True)
+    _bind(run, "input_fingerprints", dict(fingerprints))
 
 
 def record_decided(run: RunDirectory, identity: Mapping[str, object]) -> None:
@@ -89,14 +82,17 @@ def record_decided(run: RunDirectory, identity: Mapping[str, object]) -> None:
     Raises:
         InputError: it was decided otherwise before.
     """
+    _bind(run, "decided", {**_read_record(run)["identity"], **identity})
+
+
+def _bind(run: RunDirectory, key: str, value: dict[str, object]) -> None:
     record = _read_record(run)
-    decided = {**record["identity"], **identity}
-    if record.get("decided") not in (None, decided):
+    if record.get(key) not in (None, value):
         raise InputError(
             f"{run.root} holds this release as begun on other records, or with another key; name another directory, or "
             "give the same records and key"
         )
-    write_json(run.record, {**record, "decided": decided}, run.staging, private=True)
+    write_json(run.record, {**record, key: value}, run.staging, private=True)
 
 
 def is_of_others(run: RunDirectory, universe: str, fingerprint: str) -> bool:
@@ -237,7 +233,7 @@ def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping
     if record["input_fingerprints"] is None and not _published(run) and not strange:
         return
     theirs = record["identity"]
-    differing = sorted(k for k in theirs.keys() | identity.keys() if theirs.get(k) != identity.get(k))
+    differing = differing_keys(theirs, identity)
     correct = run.manifest.is_file() and set(differing) <= WITH_TEXTS
     raise InputError(
         f"{run.root} holds another run: it differs in {', '.join(differing)}; "

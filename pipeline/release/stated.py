@@ -14,8 +14,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pipeline.errors import ReleaseError
 from pipeline.storage.paths import Readable
 
-__all__ = ["Digest", "Exact", "One", "Positive", "Stated", "StatedName", "read_stated"]
-
 
 def _exact(text: str) -> str:
     if not _EXACT.fullmatch(text):

@@ -37,7 +37,6 @@ from pipeline.questions.released.combined import (
     Combined,
     combined_bytes,
     read_combination,
-    summary_bytes,
     summary_of,
 )
 from pipeline.questions.resolved import RECORDS
@@ -47,7 +46,7 @@ from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.questions.text import parse
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
-from pipeline.storage.files import sha256_file, write_bytes
+from pipeline.storage.files import sha256_file, write_bytes, write_json
 from pipeline.storage.paths import unchecked
 
 #: Fields of an answer's manifest that no public file implies, so that their form is all that is compared; all but
@@ -171,15 +170,6 @@ def _file_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
     return problems
 
 
-__all__ = [
-    "combination_problems",
-    "combine_answer",
-    "is_combined",
-    "put_together",
-    "release_of",
-]
-
-
 def combine_answer(run: RunDirectory, release: Path) -> Combination:
     """Write combined.csv and combined.json of an answer and a finished release into the answer's public/.
 
@@ -190,7 +180,7 @@ def combine_answer(run: RunDirectory, release: Path) -> Combination:
     """
     table, stated = combination(run, open_finished(release, check_hashes=True))
     write_bytes(run.public / COMBINED, table, run.staging)
-    write_bytes(run.public / SUMMARY, summary_bytes(stated), run.staging)
+    write_json(run.public / SUMMARY, stated.model_dump(mode="json"), run.staging)
     return stated
 
 

@@ -104,13 +104,9 @@ def _source(section: dict[str, object], universe: str) -> RecordSource:
     unit, at_most = section.pop("unit", None), section.pop("at_most", None)
     if not (unit is at_most is None or (isinstance(unit, str) and isinstance(at_most, int) and at_most > 0)):
         raise ValueError("units")
-    source = InputSpec.model_validate(_with_place(section, universe)).source()
-    return replace(source, unit=unit, at_most=at_most)
-
-
-def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:
-    """The section with a table's place in memory as its file, where the records were in memory."""
-    return section if section["file"] is not None else {**section, "file": records_place(universe)}
+    if section["file"] is None:  # the records were in memory
+        section["file"] = records_place(universe)
+    return replace(InputSpec.model_validate(section).source(), unit=unit, at_most=at_most)
 
 
 #: The packages whose code decides on a published number.

@@ -15,6 +15,7 @@ from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import BUDGET_NAMES
 from pipeline.privacy.ledger.dataset import ANSWER, DatasetState, replay
 from pipeline.privacy.ledger.events import Event, inputs_of
 from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
@@ -165,30 +166,53 @@ def _charged_as(manifest: Charging) -> str:
     return ANSWER + manifest.answer if isinstance(manifest, AnswerManifest) else manifest.release
 
 
-def _unlike_manifest(manifest: Charging) -> Iterator[str]:
+def _unlike_manifest(manifest: Charging) -> Iterable[str]:
     """What a manifest publishes, and its own receipts do not have."""
     if not manifest.receipts:
-        return
+        return ()
     if isinstance(manifest, AnswerManifest):
-        yield from statement_problems(manifest)
-        return
-    receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
-    budgets: dict[str, Fraction] = {}
+        return statement_problems(manifest)
     spec = ReleaseSpec.from_public_dict(manifest.spec, "manifest")
-    yield from chosen_elsewhere(spec, manifest.receipts)
-    for universe in spec.universes():
-        receipt = receipts.get(universe.dataset)
-        if receipt is None:
-            yield f"has no receipt for the dataset {universe.dataset!r}"
-            continue
+    return [*chosen_elsewhere(spec, manifest.receipts), *receipt_problems(spec.universes(), manifest)]
+
+
+def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[str]:
+    """What a release costs and publishes exactly otherwise than its receipts state, without the ledger that has them.
+
+    Args:
+        universes: of the release.
+        manifest: with receipts, one for each dataset.
+    """
+    receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
+    spent: dict[str, Fraction] = {}
+    problems, published = [], set()
+    for universe in universes:
         # Answers that were added have receipts of their own, in their manifests.
-        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.charged
-        recorded = {(one.universe, one.what) for one in receipt.exact}
-        for name, what in sorted(exact_of(universe, manifest) - recorded):
-            yield f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"
-    for dataset, budget in budgets.items():
-        if Fraction(receipts[dataset].cost) != budget:
-            yield f"spends {budget} of {dataset!r}, its receipt states {receipts[dataset].cost}"
+        spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
+        exact = exact_of(universe, manifest)
+        published |= exact
+        if (receipt := receipts.get(universe.dataset)) is None:
+            problems.append(f"has no receipt for the dataset {universe.dataset!r}")
+        else:
+            missing = sorted(exact - {(one.universe, one.what) for one in receipt.exact})
+            problems += [
+                f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"
+                for name, what in missing
+            ]
+    stated = [(one.universe, one.what) for receipt in manifest.receipts for one in receipt.exact]
+    problems += [
+        f"{one[1][:60]!r} is stated as exact, and not published so, or twice"
+        for number, one in enumerate(stated)
+        if one not in published or one in stated[:number]
+    ]
+    unit = BUDGET_NAMES[universes[0].framework]
+    due = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
+    return problems + [
+        f"{one.dataset!r} was charged {one.unit} = {one.cost}, and what is measured costs "
+        f"{' = '.join(due.get(one.dataset, ('nothing', '0')))}"
+        for one in manifest.receipts
+        if due.get(one.dataset) != (one.unit, one.cost)
+    ]
 
 
 def _not_in_ledger(

@@ -16,14 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from pipeline.confidential.custody import KeySource, check_made_here
+from pipeline.confidential.custody import KeySource, check_made_here, key_of_settings
 from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.estimation.expectation import published_tables
 from pipeline.execution.job import Job
+from pipeline.execution.settings import Settings
 from pipeline.execution.steps import Perform, Progress, listener_of, perform_here
 from pipeline.execution.workers import Workers
-from pipeline.metadata.products import level_of, order_of
+from pipeline.metadata.products import products_of
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
@@ -37,8 +38,9 @@ from pipeline.runs.finished import kept_inputs
 from pipeline.runs.open_public import PublicSide, open_listed, open_published
 from pipeline.runs.request import require_given, with_data, with_given
 from pipeline.runs.run import Measuring
+from pipeline.runs.run_here import retrying
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from pipeline.storage.files import sha256_file, temporary_folder, write_bytes
+from pipeline.storage.files import differing_keys, sha256_file, temporary_folder, write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.paths import local_name
 
@@ -56,10 +58,7 @@ def refuse_other_run(run: RunDirectory, public: PublicSide) -> None:
     """
     if run.record.exists():
         recorded, stated = recorded_identity(run), public.identity()
-        differing = sorted(
-            name for name in (recorded.keys() | stated.keys()) - {_KEY} if recorded.get(name) != stated.get(name)
-        )
-        if differing:
+        if differing := [name for name in differing_keys(recorded, stated) if name != _KEY]:
             raise InputError(
                 f"{run.root}: public/ is not what was run here: {', '.join(differing)} differ from what "
                 f"{run.record} recorded; {_NOTHING}"
@@ -75,8 +74,7 @@ def refuse_other_inputs(
         InputError: they are not the same, or an input cannot be read.
     """
     own, stated = open_listed(spec, universes).identity(), public.identity()
-    differing = sorted(name for name in own.keys() | stated.keys() if own.get(name) != stated.get(name))
-    if differing:
+    if differing := differing_keys(own, stated):
         raise InputError(
             f"{run.root}: public/ is not what {spec.source} gives: {', '.join(differing)} differ; {_NOTHING}"
         )
@@ -110,8 +108,7 @@ def universes_to_rerun(
     else:
         stated, universes = _as_published(run, as_spec(spec), manifest.spec)
         own, released = json.loads(json.dumps(stated.public_dict())), manifest.spec
-        differing = sorted(part for part in own.keys() | released.keys() if own.get(part) != released.get(part))
-        if differing:
+        if differing := differing_keys(own, released):
             raise InputError(
                 f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
                 "spec that the release was made with is needed"
@@ -178,12 +175,29 @@ class FileDifference:
         return f"{self.file}: {', '.join([*where, self.what])}"
 
 
-def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequence[str]) -> list[FileDifference]:
+#: Of a public file by its path: the number of its product, and of its level from 1 at the top; 0 for none.
+Places = Mapping[str, tuple[int, int]]
+
+
+def places_of(job: Job) -> Places:
+    """The places of all files that a release has by its spec."""
+    levels = ["", *job.spine.level_names]
+    return {
+        job.run.name_of(file.path): (number, levels.index(file.level))
+        for number, product in enumerate(products_of(job.spec.of_features))
+        for file in product.files(job)
+    }
+
+
+def compare_public(
+    release: RunDirectory, recomputed: RunDirectory, places: Places, levels: Sequence[str]
+) -> list[FileDifference]:
     """The differences of `recomputed` from `release`, in the order in which a run writes files.
 
     Args:
         release: the published release.
         recomputed: the run that repeats it.
+        places: of the files that are known; others come last.
         levels: their names, top first.
     """
     names = {
@@ -192,8 +206,8 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         for path in run.public.rglob("*")
         if path.is_file() and path != run.signature  # which has no key to be made again with
     }
-    differences = []
-    for name in sorted(names, key=lambda name: order_of(release, release.public / name, levels)):
+    differences, other = [], (len(places), 0)
+    for name in sorted(names, key=lambda name: (places.get(name, other), name)):
         first, second = release.public / name, recomputed.public / name
         shown_path = f"public/{name}"
         if not first.is_file():
@@ -202,20 +216,13 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
             differences.append(FileDifference(shown_path, "", "", "is in the release and is not recomputed"))
         elif sha256_file(first) != sha256_file(second):
             if first == release.manifest:
-                parts = _manifest_parts(first, second)
+                stated = (json.loads(path.read_bytes()) for path in (first, second))
+                parts = [part for part in differing_keys(*stated) if part not in _APART]
                 differences += [FileDifference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
-                differences.append(_difference(shown_path, first, second, level_of(release, first, levels)))
+                level = ["", *levels][places.get(name, other)[1]]
+                differences.append(_difference(shown_path, first, second, level))
     return differences
-
-
-def _manifest_parts(first: Path, second: Path) -> list[str]:
-    first_content, second_content = (json.loads(path.read_bytes()) for path in (first, second))
-    return sorted(
-        key
-        for key in first_content.keys() | second_content.keys()
-        if key not in _APART and first_content.get(key) != second_content.get(key)
-    )
 
 
 def _difference(file: str, first: Path, second: Path, level: str) -> FileDifference:
@@ -298,6 +305,31 @@ class Rerun:
         return not self.differences
 
 
+def key_of_run(run: RunDirectory, source: KeySource, settings: Settings) -> KeySource:
+    """Where the key of a run is: as given, else in its own folder, else where the settings say."""
+    return source if source != KeySource() or run.key.exists() else key_of_settings(settings)
+
+
+def rerun_here(
+    run: RunDirectory, universes: Sequence[Universe], source: KeySource, settings: Settings, progress: Progress
+) -> Rerun:
+    """Rerun a release as `rerun_release`, with records and key in a process of their own; no step is limited in time.
+
+    Args:
+        run: the release.
+        universes: with their records; see `universes_to_rerun`.
+        source: the key as it is given; see `key_of_run`.
+        settings: the number of processes, and how often a step is tried again.
+        progress: receives how far the rerun is, and is closed.
+    """
+    perform = retrying(settings.model_copy(update={"timeout": None}))
+    try:
+        with rerun_process(run, key_of_run(run, source, settings)) as measured:
+            return rerun_release(run, universes, measured, settings.processes, progress, perform)
+    finally:
+        progress.close()
+
+
 def rerun_release(
     run: RunDirectory,
     universes: Sequence[Universe],
@@ -332,7 +364,7 @@ def rerun_release(
         again = RunDirectory(folder / "release")
         with _keeping_refusal(run):
             computed = _compute(run, again, manifest, universes, measured, pool, progress, perform)
-        differences = compare_public(run, again, [level.name for level in computed.spine.levels])
+        differences = compare_public(run, again, places_of(computed), computed.spine.level_names)
         files = len(read_manifest(again.manifest).files) + 1
     return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
 
@@ -352,8 +384,7 @@ def _compute(
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts))
     insecure = measured.begin(job, run)
-    charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
-    job = replace(job, status=status_of(public.spec, insecure_key=insecure, charged=charged))
+    job = replace(job, status=status_of(public.spec, insecure_key=insecure, charged=bool(manifest.receipts)))
     going = ReleaseRun(job, _Again(job, measured, run, public, manifest), perform)
     going.perform()
     going.finish()

@@ -21,9 +21,9 @@ from pipeline.execution.job import Job, RunLog
 from pipeline.execution.settings import load_settings, memory_for_a_run
 from pipeline.execution.steps import Listeners, Perform, Progress, Step, listener_of, perform_here
 from pipeline.execution.workers import Workers
-from pipeline.metadata.products import INVARIANTS, MEASUREMENTS, POSITIVE, REPORTS
+from pipeline.metadata.products import INVARIANTS, MEASUREMENTS, POSITIVE, REPORTS, files_of
 from pipeline.model.universe import Universe
-from pipeline.publishing.files import input_files, output_files, product_files
+from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
 from pipeline.publishing.public_inputs import public_input_files, write_public_inputs
@@ -113,7 +113,7 @@ class Measuring(DrawSource):
         steps = [Step("write inputs", partial(write_public_inputs, job), files=public_input_files(job))]
         for universe in job.universes:
             for level in job.spine.levels:
-                if files := product_files(job, *_MEASURED, universe=universe.name, level=level.name):
+                if files := files_of(job, *_MEASURED, universe=universe.name, level=level.name):
                     measure = self._task("measure", universe, level.name)
                     steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
             for selection in universe.selections:
@@ -128,7 +128,7 @@ class Measuring(DrawSource):
         job, steps = self.job, []
         for universe in job.universes:
             for level in universe.strategy.where_positive:
-                files = product_files(job, POSITIVE, universe=universe.name, level=level)
+                files = files_of(job, POSITIVE, universe=universe.name, level=level)
                 measure, geounits = self._task(MEASURE_POSITIVE, universe, level), len(job.spine.level(level))
                 steps.append(Step(MEASURE_POSITIVE, measure, universe.name, level, geounits, files=files))
         return steps

@@ -23,10 +23,10 @@ from pipeline.execution.faults import interruption_of, may_be_retried
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
-from pipeline.metadata.products import REPLACED
+from pipeline.metadata.products import REPLACED, files_of
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
-from pipeline.publishing.files import input_files, product_files
+from pipeline.publishing.files import input_files
 from pipeline.publishing.steps import last_steps
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import added_section, refuse_drawn_twice
@@ -42,7 +42,7 @@ from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import json_sha256, sha256_file
+from pipeline.storage.files import differing_keys, json_sha256, sha256_file
 from pipeline.storage.paths import unchecked
 
 
@@ -222,10 +222,8 @@ def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
     folders = tuple(
         f"{job.run.name_of(path.parent)}/" for path in (job.run.report_file(0), job.run.before(job.run.manifest))
     )
-    names = sorted((before.files.keys() | manifest.files.keys()) - describing)
-    return [
-        name for name in names if not name.startswith(folders) and before.files.get(name) != manifest.files.get(name)
-    ]
+    differing = differing_keys(before.files, manifest.files)
+    return [name for name in differing if name not in describing and not name.startswith(folders)]
 
 
 def _can_begin(run: RunDirectory, identity: Mapping[str, object]) -> bool:
@@ -265,7 +263,7 @@ def _take_over(job: Job, before: PublishedRelease, given: Sequence[_Given]) -> N
     for name, folder in added.items():
         for file in (MANIFEST, MEASUREMENTS, ANSWER):
             _copy(folder / file, job.run.answer(name) / file)
-    replaced = set(product_files(job, REPLACED))
+    replaced = set(files_of(job, REPLACED))
     for path in input_files(job):
         place = path.relative_to(job.run.public)
         if path in replaced:
@@ -344,7 +342,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
     if sha256_file(path) != update.replaces:
         yield f"public/{job.run.name_of(path)} is not the manifest of the version that the spec says it replaces"
         return
-    replaced = set(product_files(job, REPLACED))
+    replaced = set(files_of(job, REPLACED))
     for file in input_files(job):
         name = job.run.name_of(file)
         of = name.removeprefix("replaced/") if file in replaced else name

@@ -6,9 +6,9 @@ What is recomputed are the files of `metadata.products` with the role "computed"
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,21 +20,24 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
-from pipeline.model.universe import Universe, promised
-from pipeline.plan import plan_of
-from pipeline.privacy.budget import BUDGET_NAMES
+from pipeline.model.universe import promised
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.promises import charging_of, promises_of
-from pipeline.publishing.provenance import provenance_of
+from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.public_inputs import inputs_of
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, check_public_files, read_manifest, version_differences
+from pipeline.release.manifest import (
+    KeyStatement,
+    Manifest,
+    check_public_files,
+    read_manifest,
+    version_differences,
+)
 from pipeline.release.measurements import read_selected
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.status import MADE_ELSEWHERE, RECEIVED
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.receipts import exact_of
+from pipeline.runs.receipts import receipt_problems
 from pipeline.runs.updates import update_problems
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import sha256_file, temporary_folder
@@ -140,78 +143,38 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     problems += [
         f"public/manifest.json: spec: {problem}" for part in job.spec.of_features for problem in part.problems(job.spec)
     ]
-    problems += manifest_problems(job, manifest) + update_problems(job, manifest)
+    problems += [*_manifest_problems(job, manifest), *update_problems(job, manifest)]
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
-    problems += [problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)]
-    elsewhere = manifest.status == MADE_ELSEWHERE
-    promises, counted = promises_of(job), promised(job.universes)
-    fingerprinted = set() if elsewhere else {universe.name for universe in counted}
-    local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
-    stated = {
-        "release": manifest.release == job.spec.name,
-        "public_seed": manifest.public_seed == job.spec.postprocess.seed,
-        "draws": manifest.draws == plan_of(job).draws,
-        "privacy": manifest.privacy == (promises.made_elsewhere if elsewhere else promises.statements),
-        "charging": manifest.charging in ("", charging_of(job, manifest.receipts)) and not (local and receipts),
-        "status": (receipts or local or not manifest.charging or manifest.status != "official")
-        and (manifest.status == RECEIVED) == (not counted),
-        "accounts": manifest.accounts == promises.accounts,
-        "beyond_limits": manifest.beyond_limits == promises.beyond_limits,
-        "joint": manifest.joint == promises.joint,
-        "households": manifest.households == promises.households,
-        "provenance": manifest.provenance == provenance_of(job),
-        "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
-    }
-    problems += [
-        f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds
+    return problems + [
+        problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)
     ]
-    return problems
 
 
 def _name(job: Job, path: Path) -> str:
     return path.relative_to(job.run.public).as_posix()
 
 
-def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
-    """What is wrong with spec, solver and receipts in the manifest, one sentence each.
-
-    Args:
-        job: a run whose public steps were performed again, with their notes.
-        manifest: of the release.
-    """
-    recomputed = {
-        "spec": job.spec.public_dict() == manifest.spec,
-        "solver": dict(job.notes) == manifest.solver,
+def _manifest_problems(job: Job, manifest: Manifest) -> Iterator[str]:
+    """What a manifest states otherwise than a run of the same public files would, a sentence each."""
+    key = KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)
+    made = replace(job, status=manifest.status, receipts=list(manifest.receipts))
+    due, counted, receipts = manifest_of(made, key, manifest.files), promised(job.universes), bool(manifest.receipts)
+    local, elsewhere = job.spec.privacy.framework == "local", manifest.status == MADE_ELSEWHERE
+    holds = {
+        name: getattr(due, name) == getattr(manifest, name) for name in Manifest.model_fields if name != "software"
     }
-    problems = [
-        f"public/manifest.json: {field} is not what the public files give"
-        for field, same in recomputed.items()
-        if not same
-    ]
-    return problems + receipt_problems(job.universes, manifest)
-
-
-def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[str]:
-    """Whether the receipts of a release state the cost of what it has measured, without the ledger that has them."""
-    spent: dict[str, Fraction] = {}
-    for universe in universes:
-        if universe.dataset:
-            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
-    unit = BUDGET_NAMES[universes[0].framework]
-    wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
-    exact = {one for universe in universes for one in exact_of(universe, manifest)}
-    named = [(one.universe, one.what) for receipt in manifest.receipts for one in receipt.exact]
-    strange = [
-        f"public/manifest.json: receipts: {what[:60]!r} is stated as exact, and not published so, or twice"
-        for number, (name, what) in enumerate(named)
-        if (name, what) not in exact or (name, what) in named[:number]
-    ]
-    return strange + [
-        f"public/manifest.json: receipts: {one.dataset!r} was charged {one.unit} = {one.cost}, and what is measured "
-        f"costs {' = '.join(wanted.get(one.dataset, ('nothing', '0')))}"
-        for one in manifest.receipts
-        if wanted.get(one.dataset) != (one.unit, one.cost)
-    ]
+    holds["charging"] &= not (local and receipts)
+    holds["status"] = (receipts or local or manifest.status != "official") and (
+        (manifest.status == RECEIVED) == (not counted)
+    )
+    fingerprinted = set() if elsewhere else {universe.name for universe in counted}
+    holds["input_fingerprints"] = manifest.input_fingerprints.keys() == fingerprinted
+    for name, same in holds.items():
+        if not same:
+            what = "the public files give" if name in ("spec", "solver") else "the spec gives"
+            yield f"public/manifest.json: {name} is not what {what}"
+    if receipts:
+        yield from (f"public/manifest.json: receipts: {one}" for one in receipt_problems(job.universes, manifest))
 
 
 def selected_problems(job: Job) -> list[str]:

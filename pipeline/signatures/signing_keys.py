@@ -187,7 +187,10 @@ def _key_id(name: str, kind: bytes, public: bytes) -> bytes:
 
 def _parsed(content: bytes, where: str, *, private: bool) -> tuple[str, dict[bytes, bytes]]:
     """The name, and the key of each algorithm; InputError where the lines are not those of one key."""
-    refusal = InputError(f"{where}: found {len(content)} bytes that are not a {_what(private)} key of spinewise")
+    refusal = InputError(
+        f"{where}: found {len(content)} bytes that are not a {'private' if private else 'public'} signing key of "
+        "spinewise"
+    )
     names, keys = set(), {}
     try:
         # Signs that texts take for white space or ends of lines beside these, such as a file separator, are damage.
@@ -209,10 +212,6 @@ def _parsed(content: bytes, where: str, *, private: bool) -> tuple[str, dict[byt
     if len(names) != 1 or ED25519 not in keys:
         raise refusal
     return names.pop(), keys
-
-
-def _what(private: bool) -> str:
-    return "private signing" if private else "public signing"
 
 
 def algorithms(key: PublicKey) -> str:

@@ -141,25 +141,12 @@ def is_signed(run: RunDirectory) -> bool:
 def statement_of(run: RunDirectory) -> str:
     """The text that is signed for a finished release, or an answer; ReleaseError where its manifest is damaged."""
     if run.is_answer:
-        return _answer_statement(run)
-    manifest = read_manifest(run.manifest)
-    lines = [
-        "spinewise.release/1",
-        manifest.release,
-        f"status {manifest.status}",
-        f"manifest {sha256_file(run.manifest)}",
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _answer_statement(run: RunDirectory) -> str:
-    lines = [
-        "spinewise.answer/1",
-        read_answer(run).answer,
-        "status official",
-        f"manifest {sha256_file(run.answer_manifest)}",
-    ]
-    if (summary := run.public / SUMMARY).is_file():
+        what, name, status, path = "answer", read_answer(run).answer, "official", run.answer_manifest
+    else:
+        manifest = read_manifest(run.manifest)
+        what, name, status, path = "release", manifest.release, manifest.status, run.manifest
+    lines = [f"spinewise.{what}/1", name, f"status {status}", f"manifest {sha256_file(path)}"]
+    if run.is_answer and (summary := run.public / SUMMARY).is_file():
         lines.append(f"combined {sha256_file(summary)}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["make_folder", "sync_folder"]
-
 
 def sync_folder(folder: Path) -> None:
     """Wait until what the folder lists is on the disk.

@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import resource
 import secrets
 import shutil
 import stat
@@ -64,14 +65,11 @@ def write_problem(error: OSError, path: Path) -> str:
 
 
 def _largest_file() -> str:
-    """The limit that the shell or the service sets, in words; empty where there is none, or the system has no such."""
-    with suppress(ImportError):
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-        if limit != resource.RLIM_INFINITY:
-            return f" here: the limit is {limit / 1e6:.1f} MB (ulimit -f, RLIMIT_FSIZE)"
-    return " on this file system"
+    """The limit that the shell or the service sets, in words."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == resource.RLIM_INFINITY:
+        return " on this file system"
+    return f" here: the limit is {limit / 1e6:.1f} MB (ulimit -f, RLIMIT_FSIZE)"
 
 
 def make_restricted(path: Path) -> None:
@@ -158,6 +156,11 @@ def canonical_json(value: object) -> bytes:
 def json_sha256(value: object) -> str:
     """SHA-256 of `value` as canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def differing_keys(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
+    """The keys, in order, whose values differ, or that one of the two has not."""
+    return sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
 
 
 def write_json(target: Path, value: object, staging: Path, *, private: bool = False) -> None:

@@ -15,7 +15,7 @@ from releases.small import write_town
 import pipeline.plan
 from geography.spine import last_levels
 from pipeline.inputs.geography import read_spine
-from pipeline.metadata.products import MEASUREMENTS, TABLES, ReleaseScope, products_of
+from pipeline.metadata.products import MEASUREMENTS, TABLES, products_of
 from pipeline.model.universe import Universe
 from pipeline.plan import Plan
 from pipeline.privacy.budget import MOVED
@@ -40,7 +40,7 @@ SELECT = (
 def planned(folder: Path, *changes: tuple[str, str]) -> Plan:
     spec = load_spec(write_town(folder, *changes))
     universes = spec.universes()
-    scope = ReleaseScope(spec, universes, RunDirectory(folder / "out"))
+    scope: Any = SimpleNamespace(spec=spec, universes=universes, run=RunDirectory(folder / "out"))
     return Plan(scope, spec.links(universes), read_spine(spec.geography))
 
 

@@ -179,7 +179,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("the ledger is not told how far a record moves a sum", "svi", SUM,
          text(f"{_MODULE}_moved", "(reach=one.reach, records", "(records")),
     _ask("the ledger is not told how many records of a unit are counted", "svi", CAPPED,
-         text(f"{_MODULE}_moved", ", records=work.plan.records", "")),
+         text(f"{_MODULE}_moved", ", records=work.plan.promise.records", "")),
     _ask("the ledger is told of one number", "si", COUNT, text(f"{_MODULE}charge_of", _COUNTED, "1")),
     _ask("a true number in answer.csv", "sv", COUNT,
          edit=_in_table("answer.csv", lambda rows: [*rows[:-1], "B,m,1,0,2"])),

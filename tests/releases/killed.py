@@ -42,7 +42,7 @@ class Killer(Silent):
     def advance(self, geounits: int) -> None:  # noqa: ARG002
         self.happens("advance")
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None:  # noqa: ARG002
+    def finish(self, step: Step, seconds: float | None) -> None:  # noqa: ARG002
         self.happens("finish")
         self.happens(f"finish {step.name}")
 

@@ -16,8 +16,6 @@ from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
 from postprocess.arrays import BoolArray
 
-__all__ = ["added_section", "promises", "refuse_drawn_twice"]
-
 
 def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelease) -> AddedSection:
     """What the spec of a version of `release` states of an answer.

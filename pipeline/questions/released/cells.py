@@ -18,8 +18,6 @@ from pipeline.questions.text import QuestionError, parse
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.marginal import Marginal
 
-__all__ = ["NoSumOfCellsError", "SumsOfCells", "sums_of_answer", "sums_of_cells"]
-
 
 class NoSumOfCellsError(InputError):
     """The numbers of a question are no sums of the counts of a release; the message is a sentence that says why."""

@@ -16,21 +16,10 @@ from pipeline.questions.tables import csv_bytes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
-from pipeline.storage.files import canonical_json, sha256_file
+from pipeline.storage.files import sha256_file
 from pipeline.storage.paths import Readable, unchecked
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE, typical_half_width
-
-__all__ = [
-    "COMBINED",
-    "FALSE_ALARM",
-    "SUMMARY",
-    "Combination",
-    "Combined",
-    "combined_bytes",
-    "read_combination",
-    "summary_bytes",
-]
 
 #: Files under public/ of an answer, where it is combined with a release.
 COMBINED: Final = "combined.csv"
@@ -247,8 +236,3 @@ def unchanged_combined(run: RunDirectory) -> Readable:
             "was published, or combine it again"
         )
     return Readable(path)
-
-
-def summary_bytes(stated: Combination) -> bytes:
-    """combined.json as it is written."""
-    return canonical_json(stated.model_dump(mode="json"))

@@ -19,6 +19,7 @@ from auditor.ledger import chain_problems, read_ledger
 from features.questions.confidential import units_counted
 from features.questions.section import QuestionsPart
 from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.model.promise import Promise
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS, Framework, Neighbours
 from pipeline.privacy.ledger.ledger import Ledger
@@ -165,7 +166,9 @@ def every_answer(question: Resolved, at_most: int = AT_MOST) -> np.ndarray:
 def cost(question: Resolved, table: np.ndarray, framework: Framework, neighbours: Neighbours) -> Fraction:
     """What the dearest pair of neighbours costs, by the definitions, where all parts have a budget of 1 together."""
     places = 2 if question.level else 1
-    parts = measured(question.parts, framework, neighbours, Fraction(1), AT_MOST, question.numbers_of_unit(places))
+    parts = measured(
+        question.parts, Promise(framework, neighbours, Fraction(1), AT_MOST), question.numbers_of_unit(places)
+    )
     scales = np.concatenate([np.full(places * question.size, float(one.mechanism.scale)) for one in parts])
     apart = np.abs(table[:, None, :] - (table if neighbours == "change-one" else table[:1])[None, :, :])
     worst = (apart**2 / (2 * scales) if framework == "zcdp" else apart / scales).sum(axis=2).max()

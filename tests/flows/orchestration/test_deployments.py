@@ -98,7 +98,7 @@ def test_a_server_that_listens_to_others_needs_a_password(monkeypatch: pytest.Mo
     with answering("0.0.0.0") as (port, _):
         url = f"http://127.0.0.1:{port}/api"
         assert probe.open_to_others(url) == f"{url} does what anybody asks who can reach port {port} of 127.0.0.2"
-        monkeypatch.setattr(probe, "_is_loopback", lambda host: host == "localhost")
+        monkeypatch.setattr(probe, "is_loopback", lambda host: host == "localhost")
         assert probe.open_to_others(url) == f"{url} does what anybody asks who can reach 127.0.0.1"
     with answering("0.0.0.0", 401) as (port, _):
         assert probe.open_to_others(f"http://127.0.0.1:{port}/api") == ""

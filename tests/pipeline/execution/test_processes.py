@@ -151,8 +151,7 @@ def test_memory_is_that_of_all_processes_while_they_are_there_and_after(tmp_path
     step = Step("measure", lambda: None)
     with path.open("wb") as file:
         logged = RunLog(file.fileno())
-        logged.start(step)
-        logged.finish(step)
+        logged.finish(step, 1.0)
     line = r"measure: [0-9.]+ s, peak memory \d+ MB, of the largest other process that has ended (\d+) MB"
     found = re.search(line, path.read_text())
     assert found is not None

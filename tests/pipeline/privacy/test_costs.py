@@ -106,8 +106,10 @@ def test_the_scale_of_noise_has_the_square_of_what_a_person_moves(
     part: Part, framework: Framework, neighbours: Neighbours, people: tuple[int, int], scale: int
 ) -> None:
     """For a budget of 1: sigma^2 = m R^2 k^2 / 2, b = m R k; of units n in place of k^2 and of k."""
-    assert measured((part,), framework, neighbours, Fraction(1), *people)[0].mechanism.scale == scale
-    assert measured((part,), framework, neighbours, Fraction(scale), *people)[0].mechanism.scale == 1
+    records, numbers = people
+    for budget, due in ((1, scale), (scale, 1)):
+        promise = Promise(framework, neighbours, Fraction(budget), records)
+        assert measured((part,), promise, numbers)[0].mechanism.scale == due
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from pipeline.model.promise import Promise
 from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise import mechanisms
 from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.questions.quantiles import Rank, Ranked, cost_of_rank, losses, rank_of, rank_reach, ranked
+from pipeline.questions.quantiles import Rank, Ranked, losses, rank_of, rank_reach, ranked
 from pipeline.questions.tables import listed, most_common, rank_ends
 from pipeline.questions.windows import bought
 from postprocess.statistics import COVERAGE
@@ -99,7 +100,7 @@ def test_choice_and_windows_cost_no_more_than_the_budget_and_nearly_as_much(
     framework: Framework, neighbours: Neighbours, records: int
 ) -> None:
     for quantile in QUANTILES:
-        choice, windows = bought(Rank(quantile, 601, 0), framework, neighbours, Fraction(1, 50), records)
+        choice, windows = bought(Rank(quantile, 601, 0), Promise(framework, neighbours, Fraction(1, 50), records))
         assert Fraction(999, 1000) * Fraction(1, 50) <= choice.budget + windows.budget <= Fraction(1, 50)
         epsilon = choice.mechanism.scale * choice.reach * records  # by the definition of either, from what is drawn
         assert MOVED[neighbours] * (epsilon**2 / 8 if framework == "zcdp" else epsilon) == choice.budget
@@ -172,7 +173,9 @@ def test_permute_and_flip_reveals_no_more_than_is_charged(quantile: Fraction, ne
     far, _ = rank_reach(quantile, "pure", neighbours)
     base = Fraction(2)
     worst, charged = furthest(quantile, neighbours, base), base ** (2 * MOVED[neighbours] * far)
-    assert cost_of_rank(Fraction(1), far, 1, "pure", neighbours) == MOVED[neighbours] * far
+    one = ranked(Rank(quantile, 9, 0), Promise("pure", neighbours, Fraction(MOVED[neighbours] * far)))
+    assert one.mechanism.scale == 1
+    assert one.budget == MOVED[neighbours] * far
     assert worst <= charged
     assert worst**2 > charged
 
@@ -204,7 +207,7 @@ def test_a_clip_is_the_least_end_that_few_enough_are_above(number: Fraction | No
     for _ in range(60):
         values = [Fraction(int(value), 4) for value in rng.integers(-4, 50, rng.integers(1, 30))]
         counts = np.bincount([attribute.number_of(value) for value in values], minlength=4)[None].astype(np.int64)
-        one = ranked(part, "zcdp", "change-one", Fraction(8), 1)
+        one = ranked(part, Promise("zcdp", "change-one", Fraction(8)))
         found = losses(counts, one)[0]
         allowed = number * len(values) if number is not None and number < 1 else one.beyond
         above = [sum(value > end for value in values) for end in ends]
@@ -214,7 +217,7 @@ def test_a_clip_is_the_least_end_that_few_enough_are_above(number: Fraction | No
             more = above[end] - allowed if end < 3 else 0
             fewer = allowed - above[end - 1] if end > 0 else 0
             assert found[end] == max(more, fewer, 0) * part.quantile.denominator * one.times
-    assert ranked(part, "zcdp", "change-one", Fraction(1, 100), 1).beyond == (
+    assert ranked(part, Promise("zcdp", "change-one", Fraction(1, 100))).beyond == (
         0 if part.quantile < 1 else 2 if number else 35
     )
 
@@ -236,7 +239,7 @@ def test_the_true_quantile_is_the_likeliest() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         values, quantile = rng.integers(0, 9, rng.integers(1, 12)), Fraction(int(rng.integers(1, 7)), 7)
-        one = replace(ranked(Rank(quantile, 9, 0), "zcdp", "change-one", Fraction(1), 1), ties=0)
+        one = replace(ranked(Rank(quantile, 9, 0), Promise("zcdp", "change-one", Fraction(1))), ties=0)
         found = losses(np.bincount(values, minlength=9)[None], one)[0]
         for candidate in range(1, 8):
             below, upto = int((values < candidate).sum()), int((values <= candidate).sum())
@@ -248,7 +251,7 @@ def test_a_value_that_most_records_have_is_the_median() -> None:
     """Six in ten have nothing: the median is 0, and not the least amount that somebody has."""
     counts = np.bincount([0] * 600 + list(range(1, 401)), minlength=601)[None].astype(np.int64)
     for framework, budget in BUDGETS.items():
-        one = ranked(Rank(Fraction(1, 2), 601, 0), framework, "change-one", budget / 2, 1)
+        one = ranked(Rank(Fraction(1, 2), 601, 0), Promise(framework, "change-one", budget / 2))
         assert one.mechanism.probabilities(losses(counts, one)[0].tolist())[0] > 0.9
 
 
@@ -258,7 +261,7 @@ def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fr
     """Exact probabilities; with a mechanism of three quarters of the epsilon it would not be so."""
     worst = 0.0
     for counts in (*HISTOGRAMS.values(), np.bincount([0] * 900 + [199] * 100, minlength=200)):
-        one = ranked(Rank(quantile, len(counts), 0), framework, "change-one", BUDGETS[framework], 1)
+        one = ranked(Rank(quantile, len(counts), 0), Promise(framework, "change-one", BUDGETS[framework]))
         own, row = counts if quantile == 1 else counts[::-1], losses(counts[None].astype(np.int64), one)[0]
         at_or_above, above = np.cumsum(own[::-1])[::-1], np.cumsum(own[::-1])[::-1] - own
         wrong = (above >= 2 * one.beyond) | (at_or_above == 0)
@@ -275,7 +278,7 @@ def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fr
 
 def test_the_number_is_within_the_records_that_are_told() -> None:
     for counts, quantile, framework in product(HISTOGRAMS.values(), QUANTILES, BUDGETS):
-        one = ranked(Rank(quantile, len(counts), 0), framework, "change-one", BUDGETS[framework], 1)
+        one = ranked(Rank(quantile, len(counts), 0), Promise(framework, "change-one", BUDGETS[framework]))
         upto, target = np.cumsum(counts), float(quantile) * int(counts.sum())
         off = np.maximum(np.maximum(upto - counts - target, target - upto), 0)
         chances = np.array(one.mechanism.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))

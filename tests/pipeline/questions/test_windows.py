@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pipeline.model.promise import Promise
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.sampler import sampler_for
@@ -74,7 +75,7 @@ def test_a_record_moves_the_numbers_as_far_as_is_charged(framework: Framework, n
             apart = counts_in_windows(after, around) - counts_in_windows(before, around)
             moved = np.abs(filtered(apart, framework))
             worst = max(worst, int(moved.sum() if framework == "pure" else (moved**2).sum()))
-    (_, windows) = bought(Rank(Fraction(1, 2), steps, 0), framework, neighbours, Fraction(1), 1)
+    (_, windows) = bought(Rank(Fraction(1, 2), steps, 0), Promise(framework, neighbours, Fraction(1)))
     assert worst == MOVED[neighbours] * (windows.reach if framework == "pure" else windows.reach**2)
 
 
@@ -138,7 +139,7 @@ def coverage(
     n, budget = len(histogram), Fraction(1, 100) if framework == "zcdp" else pure
     upto = np.cumsum(histogram)
     part = Rank(quantile, n, 0, "clip" if clip else "quantile", 30 if clip and quantile == 1 else None)
-    choice, windows = bought(part, framework, "change-one", budget, 1)
+    choice, windows = bought(part, Promise(framework, "change-one", budget))
     wanted = -(-quantile.numerator * int(upto[-1]) // quantile.denominator)
     if quantile in EXTREMES:
         wanted = wanted - choice.beyond if quantile == 1 else choice.beyond + 1
@@ -209,7 +210,7 @@ def test_intervals_of_extremes_are_no_wider_than_they_must_be() -> None:
     """Half of the records at either end, so that what is asked for is at an end, and nothing lies between."""
     for quantile in EXTREMES:
         few = np.zeros(600, dtype=np.int64)
-        found = ranked(Rank(quantile, 600, 0), "zcdp", "change-one", Fraction(7, 800), 1)
+        found = ranked(Rank(quantile, 600, 0), Promise("zcdp", "change-one", Fraction(7, 800)))
         few[100], few[500] = (900, found.beyond + 1) if quantile == 1 else (found.beyond, 900)
         assert 0.875 <= coverage(few, quantile) <= 0.95
         assert coverage(few, quantile, factor=0.3) < 0.875
@@ -357,7 +358,7 @@ def test_the_noise_costs_just_the_budget(framework: Framework, neighbours: Neigh
     """By the definitions: rho = L2 squared / (2 sigma^2), epsilon = L1 / b, added up over the parts."""
     budget = Fraction(7, 30)
     for asked in QUESTIONS:
-        parts = measured(asked.parts, framework, neighbours, budget, at_once)
+        parts = measured(asked.parts, Promise(framework, neighbours, budget, at_once))
         cost = Fraction(0)
         for one in parts:
             moves, far = MOVED[neighbours], reach(one.part, neighbours) * at_once

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +29,6 @@ from pipeline.execution.steps import Silent
 from pipeline.execution.workers import WorkerContext
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.public_input import InputScope
-from pipeline.metadata.products import ReleaseScope
 from pipeline.model.source import Received
 from pipeline.plan import Plan
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
@@ -260,7 +261,8 @@ def test_the_second_program_compares_files_with_the_draws_listed(
 def test_a_plan_of_them_promises_nothing(toys: Toys) -> None:
     spec = load_spec(toys.spec)
     universes = spec.universes()
-    plan = Plan(ReleaseScope(spec, universes, RunDirectory(toys.spec.parent)), (), read_spine(spec.geography)).checked()
+    scope: Any = SimpleNamespace(spec=spec, universes=universes, run=RunDirectory(toys.spec.parent))
+    plan = Plan(scope, (), read_spine(spec.geography)).checked()
     assert plan.promises == ()
     assert plan.spent(universes[0]) == 0
     assert {one.scales for one in plan.draws} == {(str(Fraction("9/2")),)}
@@ -275,7 +277,7 @@ def test_nothing_is_drawn_where_nothing_is_promised(toys: Toys, monkeypatch: pyt
     (universe,) = spec.universes()
     drawn = tuple(replace(draw, drawn=(DiscreteGaussian(Fraction(9, 2)),)) for draw in universe.draws())
     monkeypatch.setattr(Received, "draws", lambda *_: drawn)
-    scope = ReleaseScope(spec, (universe,), RunDirectory(toys.spec.parent))
+    scope: Any = SimpleNamespace(spec=spec, universes=(universe,), run=RunDirectory(toys.spec.parent))
     with pytest.raises(ValueError, match="costs 4/9, and 0 is promised"):
         Plan(scope, (), read_spine(spec.geography)).checked()
 

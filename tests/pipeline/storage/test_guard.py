@@ -49,7 +49,7 @@ def checked(path, columns, **given):
         pass
 
 def compared(path):
-    print(*compare_public(RunDirectory(path.parents[1]), RunDirectory(path.parents[1] / "again"), ["block"]))
+    print(*compare_public(RunDirectory(path.parents[1]), RunDirectory(path.parents[1] / "again"), {}, ["block"]))
 
 readers = {
     "checked table": lambda path: checked(path, ["total"], once=True),
