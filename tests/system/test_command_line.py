@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pandas as pd
 import pytest
-from releases.command import spinewise
+from releases.command import environment, spinewise
 from releases.prefect_server import prefect_server
 from releases.small import public_bytes, write_town
 
 from pipeline.release.layout import RunDirectory
 
 PLANTED = "7654321"
+_RERUN = """
+import sys
+from pathlib import Path
+from flows.orchestration.audit_flows import rerun
+found = rerun(release=Path(sys.argv[1]), workers=1)
+print(len(found.differences), found.files)
+"""
 
 
 @pytest.mark.slow
 def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
-    """Counts, values and row numbers of the records, and the key, are in no file of Prefect, run or refused.
+    """Counts, values and row numbers of the records, and the key, are in no file of Prefect, run, refused or rerun.
 
     The server is the user's own, which keeps all that it is told, and is told more than a temporary one.
     """
@@ -38,6 +47,8 @@ def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
         refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, fresh=True, **server)
         persons.write_text(good)
         shown = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, fresh=True, **server)
+        command = [sys.executable, "-c", _RERUN, str(tmp_path / "out" / "town")]
+        again = subprocess.run(command, env=environment(**server), capture_output=True, text=True, check=True)
     assert (refused.returncode, refused.stdout) == (2, "")
     # The person at the keyboard is told all of it, once.
     assert refused.stderr.count(f"value{PLANTED}") == 1
@@ -45,6 +56,8 @@ def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert PLANTED not in shown.stderr
     directory = RunDirectory(tmp_path / "out" / "town")
+    differing, compared = map(int, again.stdout.split())
+    assert (differing, compared) == (0, len(public_bytes(directory.root)))
     truth = pd.read_parquet(directory.universe("units").true_histogram("block"))
     assert int(PLANTED) in truth["count"].tolist()
     key = directory.key.read_text().split()[-1]
@@ -58,6 +71,8 @@ def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
     with sqlite3.connect(f"file:{home / 'prefect.db'}?mode=ro", uri=True) as database:
         parameters = [row[0] for row in database.execute("select parameters from flow_run")]
         tasks = [row[0] for row in database.execute("select task_inputs from task_run")]
+        names = {row[0] for row in database.execute("select name from flow_run")}
+        assert {"rerun of town"} < names
         assert database.execute("select count(*) from log").fetchone() == (0,)
     assert all(str(tmp_path) in text or "example" in text for text in parameters)
     assert len(tasks) > 20
