@@ -332,7 +332,7 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
     url = server_url()
     if not url:
         yield Examined(
-            "Prefect", "note", "no server is configured: runs are recorded on none",
+            "Prefect", "note", "no server is configured; each run starts one of its own and ends it",
             "for schedules: prefect server start, and PREFECT_API_URL=http://127.0.0.1:4200/api",
         )  # fmt: skip
         return

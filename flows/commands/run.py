@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,7 @@ from pipeline.execution.options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from pipeline.confidential.process import RecordHolder
     from pipeline.execution.steps import Progress
@@ -68,8 +70,7 @@ def run(
         ),
     ] = None,
     no_prefect: Annotated[
-        bool,
-        typer.Option("--no-prefect", help="Do without the Prefect server that is set, on which runs are recorded."),
+        bool, typer.Option("--no-prefect", help="Run without Prefect: starts faster, and is recorded on no server.")
     ] = False,
     i_know: Annotated[
         bool,
@@ -110,15 +111,16 @@ def run(
 
         _run_without_records(context, "--measurements", partial(estimate_release, measurements), output)
         return
-    from flows.orchestration.server import server_is_named
+    from flows.orchestration.server import temporary_server
     from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.model.universe import promised
+    from pipeline.release.layout import RunDirectory
     from pipeline.spec.periods import at_period
     from pipeline.spec.release_spec import load_spec
 
     settings = load_settings(out=out, workers=workers)
-    parsed = at_period(load_spec(spec), period, settings.out)
+    parsed = at_period(load_spec(spec), period, settings.out)  # mistakes are reported before a server is started
     if not promised(parsed.universes()):
         from pipeline.runs.from_measurements import received_release
 
@@ -127,7 +129,10 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     stopping_loses_nothing()
-    recorded = not no_prefect and server_is_named()
+    found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
+    if not no_prefect and not found:
+        # It starts while the rest is imported and records are read.
+        context.with_resource(temporary_server())
     from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.console import remarks_of_end
     from pipeline.release.manifest import read_manifest
@@ -139,17 +144,17 @@ def run(
     signer = signing_key(settings, sign_key)
     way = Engine(scheduler, scratch)
     request = Request(spec, settings.out, data, settings.processes, source, way, i_know, period)
-    checked = check_request(request)
+    checked = check_request(request)  # before an engine is started
     stated = context.get_parameter_source("ledger")
     asked_for = stated is not None and stated.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         output.remark(f"Warning: {odd}")
-    if recorded:
-        _run_with_prefect(checked, settings.timeout, output.progress())
-    else:
+    if no_prefect:
         from pipeline.runs.run_here import run_here
 
         run_here(checked, output.progress(), settings)
+    else:
+        _run_with_prefect(checked, settings.timeout, output.progress(), temporary_server if found else nullcontext)
     if signer is not None:
         sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
@@ -188,7 +193,12 @@ def _run_without_records(
     output.result(str(root), {"release": root.name, "directory": str(root)})
 
 
-def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
+def _run_with_prefect(
+    checked: CheckedRequest,
+    timeout: float | None,
+    progress: Progress,
+    server: Callable[[], AbstractContextManager[None]],
+) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
     from pipeline.runs.finished import is_finished
     from pipeline.runs.run_here import measuring_process
@@ -196,7 +206,8 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
     with measuring_process(checked) as measured:  # before the engine is imported and asked for anything
         if is_finished(checked, measured):
             progress.found()
-        else:
+            return
+        with server():
             _run_flow(checked, timeout, progress, measured)
 
 

@@ -1,4 +1,8 @@
-"""The audit of what is installed, as a Prefect flow; what is tested is the feature `audit`, found by name."""
+"""Audits as Prefect flows: the rerun of a release, and the tests of what is installed.
+
+As in `release_flow`, no flow or task is given or gives back anything confidential: paths go in, and what differs in
+public files comes out. What is tested of an installation is the feature `audit`, found by name.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,54 @@ from pydantic import Field  # noqa: E402
 
 from features.registry import part_of  # noqa: E402
 from flows.orchestration.deployed import check_allowed  # noqa: E402
-from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failure  # noqa: E402
+from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
+from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failure, perform_as_task  # noqa: E402
+from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
+from pipeline.execution.steps import Silent  # noqa: E402
+from pipeline.published import release_at  # noqa: E402
+from pipeline.runs.rerun import (  # noqa: E402
+    Rerun,
+    key_of_run,
+    rerun_process,
+    rerun_release,
+    universes_to_rerun,
+)
+
+
+def name_of_rerun() -> str:
+    """What Prefect's pages call a rerun: the release's name, which is its directory's."""
+    return f"rerun of {release_at(Path(runtime.flow_run.parameters['release'])).root.resolve().name}"
+
+
+@flow(name="spinewise rerun", flow_run_name=name_of_rerun, persist_result=False, log_prints=False)
+def rerun(
+    release: Path,
+    data: Path | None = None,
+    spec: Path | None = None,
+    key_file: Path | None = None,
+    workers: WorkerCount | None = None,
+) -> Rerun:
+    """Compute a release again from its records and its key, and compare every public file.
+
+    Args:
+        release: Path of its directory.
+        data: Records, a file or a folder; by default those that the run read.
+        spec: Path of its spec, if the run's restricted/ folder is not there.
+        key_file: Path of its key, if the run did not keep it.
+        workers: Number of processes; all cores by default.
+    """
+    if runtime.deployment.id:
+        check_allowed(load_settings(), {"data": data, "spec": spec, "key_file": key_file}, {"release": release})
+    run = release_at(release)
+    universes = universes_to_rerun(run, data, spec)
+    settings = load_settings(workers=workers)
+    with (
+        temporary_server_ends_with_us(),
+        rerun_process(run, key_of_run(run, KeySource(file=key_file), settings)) as measured,
+    ):
+        return rerun_release(run, universes, measured, settings.processes, Silent(), perform_as_task)
 
 
 @flow(
@@ -48,7 +97,8 @@ def audit(
         check_allowed(settings, {}, {"out": out})
     count = settings.processes
     feature = part_of("audit", "installed")
-    result, html = feature.audit_to(out, quick=quick, seed=seed, workers=count)
+    with temporary_server_ends_with_us():
+        result, html = feature.audit_to(out, quick=quick, seed=seed, workers=count)
     create_markdown_artifact(feature.audit_page(result, html), "spinewise-audit", "What the audit found.")
     if not result.passed:
         raise AuditError(f"{len(result.failed)} of {len(result.findings)} checks failed; see {html.resolve()}")

@@ -41,6 +41,7 @@ from flows.orchestration.deployed import (  # noqa: E402
     check_allowed,
     last_released,
 )
+from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from pipeline.confidential.custody import (  # noqa: E402
     KeySource,
@@ -91,6 +92,8 @@ def signer_of(settings: Settings) -> SigningKey | None:
 
 def name_of_run() -> str:
     """What Prefect's pages call the run: its release's name, which has the period; of several, that of the series."""
+    if server_is_temporary():  # nobody sees it
+        return "release"
     given = runtime.flow_run.parameters
     spec = Path(given["spec"])
     try:
@@ -185,11 +188,12 @@ def _made(request: Request, settings: Settings) -> str:
     if not promised(checked.universes):
         return str(received_release(checked.spec, request.out, request.workers, Silent()))
     signer = signer_of(settings)
-    artifacts = ReleaseArtifacts(checked)
+    artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Listeners(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()
     try:
         with ExitStack() as stack:
+            stack.enter_context(temporary_server_ends_with_us())
             measured = begun or stack.enter_context(measuring_process(checked))
             if begun is None and is_finished(checked, measured):
                 progress.found()
@@ -217,9 +221,12 @@ class ReleaseArtifacts(CountedWork):
     """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
 
     A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.
+
+    Args:
+        seen: whether anybody can look at the server; if not, no artifacts are made.
     """
 
-    def __init__(self, checked: CheckedRequest) -> None:
+    def __init__(self, checked: CheckedRequest, *, seen: bool = True) -> None:
         super().__init__()
         self._checked = checked
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
@@ -227,7 +234,7 @@ class ReleaseArtifacts(CountedWork):
         self._updated_at = 0.0
         self._solver: list[Row] = []
         self._times: list[Row] = []
-        self._reachable = True
+        self._reachable = seen
         self._log: LoggingAdapter | logging.Logger = get_run_logger()
 
     def begin(self, steps: tuple[Step, ...]) -> None:

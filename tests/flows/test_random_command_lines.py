@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ from oracles.watched import ends_well, for_each_number, spinewise
 from releases.command import feature_module
 from releases.small import QUICK, run, write_town
 
+import flows.orchestration.server
 import pipeline.runs.rerun
 from pipeline.errors import InputError
 
@@ -43,6 +45,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     findings = feature_module("features.audit.findings")
     audit = findings.Audit("Audit", (findings.certain("samplers", "chi-square", "all", []),), {})
     monkeypatch.setattr(feature_module("features.audit.installed"), "audit_installed", lambda **_: audit)
+    monkeypatch.setattr(flows.orchestration.server, "temporary_server", contextlib.nullcontext)
     monkeypatch.setattr(pipeline.runs.rerun, "rerun_here", not_here)
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     releases = (root, root / "public")

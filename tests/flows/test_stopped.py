@@ -7,28 +7,26 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from releases.command import environment
-from releases.prefect_server import prefect_server
 from releases.small import QUICK, write_town
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("engine", ["here", pytest.param("prefect", marks=pytest.mark.slow)])
-def test_a_run_that_is_terminated_says_so_and_that_it_can_go_on(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "engine", [["--no-prefect"], pytest.param([], marks=pytest.mark.slow)], ids=["here", "prefect"]
+)
+def test_a_run_that_is_terminated_says_so_and_that_it_can_go_on(engine: list[str], tmp_path: Path) -> None:
     spec = write_town(tmp_path, *QUICK)
-    command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(tmp_path / "out")]
-    with prefect_server(tmp_path / "server") if engine == "prefect" else nullcontext("") as address:
-        variables = environment(PREFECT_API_URL=address)
-        run = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert run.stderr is not None
-        first = run.stderr.readline()  # of the first step that has ended
-        assert "tabulate" in first
-        run.send_signal(signal.SIGTERM)
-        _, rest = run.communicate(timeout=60)
+    command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(tmp_path / "out"), *engine]
+    run = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert run.stderr is not None
+    first = run.stderr.readline()  # of the first step that has ended
+    assert "tabulate" in first
+    run.send_signal(signal.SIGTERM)
+    _, rest = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM
     assert rest.strip().splitlines()[-1] == "stopped; the same command resumes"
     assert rest.count("stopped") == 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from releases.command import PROJECT, forks
-from releases.prefect_server import prefect_server
 
 from matrix.case import Case, Command
 from matrix.content import differences, is_form
@@ -22,9 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("case", "column"), cells(WAYS))
-def test_no_number_shows_how_it_was_made(
-    case: Case, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_number_shows_how_it_was_made(case: Case, column: str, tmp_path: Path) -> None:
     case.write(tmp_path)
     changed = replace(case, commands=tuple(_changed(command, column) for command in case.commands))
     as_parquet = column.endswith("Parquet")
@@ -39,9 +35,7 @@ def test_no_number_shows_how_it_was_made(
                 for spec in tmp_path.rglob("*.toml"):
                     text = spec.read_text("utf-8").replace(f'"{path.name}"', f'"{path.stem}.parquet"')
                     spec.write_text(text, "utf-8")
-    with prefect_server(tmp_path / "server") if column == "Prefect" else nullcontext("") as address:
-        monkeypatch.setenv("PREFECT_API_URL", address)
-        kills = changed.make(tmp_path, PROJECT, forks(), WAYS[column])
+    kills = changed.make(tmp_path, PROJECT, forks(), WAYS[column])
     assert (kills >= 3) == (column == "killed again and again" and column not in case.without)
     told = differences(stored(case.name), held_by(case, tmp_path))
     # The names of files stand in the manifest.

@@ -41,8 +41,16 @@ COUNTY = "99001"
 SHOWN = ("python", "toml", "sh", "text")
 PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE)
 
+#: Pages whose runs Prefect records, as `spinewise run` does; on others they begin without its server, which takes as
+#: long as they do.
+WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
+
 _SPINEWISE = """#!/bin/sh
 forked="{python} -S -E {tests}/releases/typed.py {place}"
+case "$*" in
+*--measurements*) ;;
+run*) shift; set -- run $RUN_OPTIONS "$@" ;;
+esac
 $forked flows.cli "$@" || exit $?
 if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec $forked releases.county "$2" {county}; fi
 """
@@ -109,8 +117,9 @@ class Reader:
             assert need[1] in NEEDS, f"{block}: no test is known for {need[1]!r}"
             if not NEEDS[need[1]].startswith("here") or not self._census_data():
                 return ""
-        variables = environment(COLUMNS="80", HOME=str(self.folder))
+        variables = environment(COLUMNS="80", HOME=str(self.folder), PREFECT_HOME=str(self.folder / "prefect"))
         variables["PATH"] = f"{self.commands}:{variables['PATH']}"
+        variables["RUN_OPTIONS"] = "" if block.page in WITH_PREFECT else "--no-prefect"
         done = subprocess.run(
             ["bash", "-e", "-c", block.text],
             cwd=self.folder,

@@ -1,4 +1,4 @@
-"""One undisturbed run of the town."""
+"""One folder for Prefect, so that its database is set up once, and one undisturbed run of the town."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pytest
 from releases.small import QUICK, public_bytes, run, write_town
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PREFECT_HOME of the runs by the command line."""
+    return tmp_path_factory.mktemp("prefect")
 
 
 @pytest.fixture(scope="session")

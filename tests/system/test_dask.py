@@ -35,13 +35,14 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
-    cluster: LocalCluster, town_spec: Path, tmp_path: Path, undisturbed: dict[str, bytes]
+    cluster: LocalCluster, town_spec: Path, tmp_path: Path, prefect_home: Path, undisturbed: dict[str, bytes]
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = spinewise(
         *("run", town_spec, "--out", tmp_path, "--scheduler", cluster.scheduler_address),
         *("--scratch", f"file://{scratch}"),
+        PREFECT_HOME=str(prefect_home),
     )
     assert done.returncode == 0, done.stderr
     assert public_bytes(tmp_path / "town") == undisturbed

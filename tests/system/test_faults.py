@@ -231,22 +231,21 @@ def test_killed_while_measurements_are_written(
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_command_can_be_ended_at_any_time(
-    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, ending: signal.Signals
+    town_spec: Path, undisturbed: dict[str, bytes], prefect_home: Path, tmp_path: Path, ending: signal.Signals
 ) -> None:
     command = [sys.executable, "-m", "flows.cli", "run", str(town_spec), "--out", str(tmp_path)]
-    with subprocess.Popen(
-        command, env=environment(), start_new_session=True, stderr=subprocess.PIPE, text=True
-    ) as process:
+    variables = environment(PREFECT_HOME=str(prefect_home))
+    with subprocess.Popen(command, env=variables, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("measure units tract"):
                 break
         process.send_signal(ending)
         assert process.wait(60) != 0
-        rest = process.stderr.read()
+        rest = process.stderr.read()  # ends when Prefect's temporary server has ended too
     assert "Traceback" not in rest
     assert_nothing_half_written(tmp_path / "town", finished=False)
     time.sleep(1)
-    shown = spinewise("run", town_spec, "--out", tmp_path)
+    shown = spinewise("run", town_spec, "--out", tmp_path, PREFECT_HOME=str(prefect_home))
     assert shown.returncode == 0, shown.stderr
     assert public_bytes(tmp_path / "town") == undisturbed

@@ -40,12 +40,12 @@ threading.setprofile(note)
 
 @needs("example")
 def test_a_plain_run_enters_few_files(tmp_path: Path) -> None:
-    """The command, the measuring process, that of the comparison, and the workers."""
+    """The command, Prefect's server, the measuring process, that of the comparison, and the workers."""
     printed("example", tmp_path / "demo", "--people", 5000)
     keep_county(tmp_path / "demo", "99001")
     (tmp_path / "sitecustomize.py").write_text(_NOTES_FILES)
     entered = tmp_path / "entered.txt"
-    variables = environment(ENTERED=str(entered), PROJECT=f"{PROJECT}/")
+    variables = environment(ENTERED=str(entered), PROJECT=f"{PROJECT}/", PREFECT_HOME=str(tmp_path / "prefect"))
     variables["PYTHONPATH"] = os.pathsep.join([str(tmp_path), variables["PYTHONPATH"]])
     command = ["-m", "flows.entry", "run", str(tmp_path / "demo" / "release.toml"), "--out", str(tmp_path / "out")]
     subprocess.run([sys.executable, *command], env=variables, check=True, capture_output=True, timeout=300)

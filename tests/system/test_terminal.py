@@ -9,13 +9,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
-from releases.prefect_server import prefect_server
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -103,6 +101,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
         shell, descriptor = pty.fork()
         if shell == 0:
             environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PREFECT_HOME": str(tmp_path / "prefect")}
+            environment.pop("PREFECT_API_URL", None)
             (tmp_path / "tmp").mkdir(exist_ok=True)
             os.execve(sys.executable, [sys.executable, "-c", SHELL, *arguments], environment)
         begun.append(Terminal(shell, descriptor))
@@ -124,19 +123,16 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "release.toml"
 
 
-@pytest.fixture(params=["here", "Prefect"])
-def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How runs are performed: in the command's process, or as flows, which a server records."""
-    with prefect_server(tmp_path / "server") if request.param == "Prefect" else nullcontext("") as address:
-        monkeypatch.setenv("PREFECT_API_URL", address)
-        yield request.param
+WAYS: list[list[str]] = [[], ["--no-prefect"]]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("way")
-def test_in_the_middle_of_a_batch(begin: Callable[..., Terminal], example: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_in_the_middle_of_a_batch(
+    way: list[str], begin: Callable[..., Terminal], example: Path, tmp_path: Path
+) -> None:
     """Workers are at work: the status is 130 soon, with one line, and no process and file is left."""
-    terminal = begin("run", str(example), "--out", str(tmp_path / "out"), "--workers", "2")
+    terminal = begin("run", str(example), "--out", str(tmp_path / "out"), "--workers", "2", *way)
     terminal.wait_for(lambda: len(terminal.workers()) == 2)
     below = psutil.Process(terminal.process).children(recursive=True)
     assert len(below) >= 2

@@ -79,16 +79,18 @@ import os, sys
 from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess
-from flows.orchestration.server import set_up_prefect
+from flows.orchestration.server import temporary_server
 from pipeline.execution.workers import Workers
 
 def main():
-    set_up_prefect()
-    from prefect.client.orchestration import get_client
-    with Workers(2, start_after=0) as workers:
-        assert list(workers.run(os.path.basename, ["a/b", "c/d"])) == ["b", "d"]
-    with MeasuringProcess(KeySource(command=sys.argv[1]), None) as process:
-        process.identity()
+    with temporary_server():
+        with Workers(2, start_after=0) as workers:
+            assert list(workers.run(os.path.basename, ["a/b", "c/d"])) == ["b", "d"]
+        with MeasuringProcess(KeySource(command=sys.argv[1]), None) as process:
+            process.identity()
+        from prefect.client.orchestration import get_client
+        with get_client(sync_client=True) as client:
+            client.hello()
 
 if __name__ == "__main__":
     main()
@@ -98,11 +100,11 @@ if __name__ == "__main__":
 def test_no_process_imports_a_module_of_the_current_folder(folder: Path, tmp_path: Path) -> None:
     """The attack: json.py, numpy.py and the like beside the spec.
 
-    Workers, the measuring process and the tracker of `multiprocessing` are started there. A command that prints the key
-    has the user's environment, and nothing is written to the home folder.
+    Workers, the measuring process, the tracker of `multiprocessing` and Prefect's server are started there. A command
+    that prints the key has the user's environment, and nothing is written to the home folder.
     """
     ran = tmp_path / "ran"
-    third = {"numpy", "pyarrow", "prefect", "flows", "pipeline", "threadpoolctl", "filelock", "sqlalchemy"}
+    third = {"numpy", "pyarrow", "prefect", "flows", "pipeline", "threadpoolctl", "filelock", "uvicorn", "sqlalchemy"}
     for name in {name for name in sys.stdlib_module_names if not name.startswith("_")} | third:
         (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write(__name__)\nraise ImportError\n")
     program = tmp_path / "program" / "program.py"

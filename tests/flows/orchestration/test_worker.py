@@ -1,7 +1,8 @@
-"""SIGTERM ends a worker, and its runs with it; others resume them."""
+"""SIGTERM ends a worker, and its runs and servers with it; others resume, and the user's own is not touched."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from releases.command import environment, spinewise
 from releases.prefect_server import ask, prefect_server, prefect_variables
@@ -118,3 +120,96 @@ def wait(what: str, look: Callable[[], bool], seconds: float) -> None:
     while not look():
         assert time.monotonic() < until, what
         time.sleep(0.5)
+
+
+BEGUN = """
+import time
+from flows.orchestration.server import temporary_server
+with temporary_server():
+    from prefect.client.orchestration import get_client
+    with get_client(sync_client=True) as client:
+        client.hello()
+    print("served", flush=True)
+    time.sleep(600)
+"""
+
+
+def without_server(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "tmp").mkdir(exist_ok=True)
+    found = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PREFECT_HOME": str(tmp_path / "prefect")}
+    found.pop("PREFECT_API_URL", None)
+    return found
+
+
+@pytest.mark.slow
+def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    """kill -9 leaves no process and no folder."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", BEGUN], env=without_server(tmp_path), stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline().strip() == "served"
+    (server,) = psutil.Process(run.pid).children(recursive=True)
+    (folder,) = (tmp_path / "tmp").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    wait("the server and its folder are gone", lambda: not (is_there(server.pid) or folder.exists()), 60)
+
+
+#: Asks for what no run asks for, as the run's own client and as a stranger.
+_OTHERS = """
+import httpx
+from flows.orchestration.server import temporary_server
+with temporary_server():
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow_from_name("made first")
+        url = get_current_settings().api.url
+        print(httpx.get(f"{url}/admin/version").status_code)
+        print([one.id for one in client.read_flows()] == [flow])
+        print(client.read_work_pools(), client.read_flow(flow).name)
+        print(httpx.get(f"{url}/flows/count").status_code)
+"""
+
+
+@pytest.mark.slow
+def test_all_of_prefect_is_served_and_strangers_are_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHERS], env=without_server(tmp_path), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["401", "True", "[] made first", "401"]
+
+
+#: Starts a process that would live on, prints its number, and is killed or ends well.
+_PROGRAM = """
+import os, signal, subprocess, sys
+from flows.orchestration.server import ends_with_us
+server = subprocess.Popen(["sleep", "300"], stdout=subprocess.DEVNULL)
+with ends_with_us(server.pid, patience=0.2):
+    print(server.pid, flush=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+@pytest.mark.parametrize("how", ["killed", "well"])
+def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, how],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == (-signal.SIGKILL if how == "killed" else 0)
+    server, until = int(done.stdout), time.monotonic() + (60 if how == "killed" else 0.5)
+    while is_there(server) and time.monotonic() < until:
+        time.sleep(0.05)
+    ended = not is_there(server)
+    if not ended:
+        os.kill(server, signal.SIGKILL)
+    assert ended == (how == "killed")

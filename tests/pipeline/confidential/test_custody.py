@@ -142,9 +142,18 @@ def _rows(home: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+#: The flow of a rerun, as a deployment of it performs it.
+_RERUN = """
+import sys
+from pathlib import Path
+from flows.orchestration.audit_flows import rerun
+print(rerun(release=Path(sys.argv[1]), key_file=Path(sys.argv[2]), workers=1).same)
+"""
+
+
 @pytest.mark.slow
 def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_path: Path) -> None:
-    """The whole command line, with the engine: run by --key fd:, recomputed by command:, and a run refused.
+    """The whole command line, with the engine: run by --key fd:, recomputed by command: and as a flow, and a run refused.
 
     The server is the user's own, which keeps all that it is told: logs where the user asks for it, and no inputs of
     tasks but those that each waits for. The planted count is that of persons in one cell of one block, a number that
@@ -180,6 +189,9 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
         )
         assert again.returncode == 0, again.stderr
         assert "public files are the same" in again.stdout
+        flow = [sys.executable, "-c", _RERUN, str(root), str(key)]
+        recorded = subprocess.run(flow, env=env, capture_output=True, text=True, check=False, timeout=300)
+        assert recorded.stdout == "True\n", recorded.stderr
         shutil.copytree(tmp_path / "in", tmp_path / "bad")
         with (tmp_path / "bad" / "persons.csv").open("a") as file_:
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
@@ -193,13 +205,14 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
         assert bad.stderr.count("SECRETVALUE") == 1, "who is at the keyboard is told all of it, once"
         assert _rows(home, "select count(*) from log") == logged, "by default no line of a log is told"
     assert found == set(), "the process list shows the key"
-    shown = done.stdout + done.stderr + again.stdout + again.stderr
+    shown = done.stdout + done.stderr + again.stdout + again.stderr + recorded.stdout + recorded.stderr
     assert secret not in shown + bad.stdout + bad.stderr
     assert str(planted) not in shown
     assert "Traceback" not in shown
     for kind in ("log", "artifact", "flow_run", "task_run_state"):
         assert _rows(home, f"select count(*) from {kind}") > [(0,)], f"the engine's database has a {kind}"
     assert all(str(tmp_path) in text for (text,) in _rows(home, "select parameters from flow_run"))
+    assert ("rerun of town",) in _rows(home, "select name from flow_run")
     tasks = [json.loads(text) for (text,) in _rows(home, "select task_inputs from task_run")]
     named = [item for task in tasks for items in task.values() for item in items]
     assert len(tasks) > 20
