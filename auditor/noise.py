@@ -23,14 +23,12 @@ from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
 from auditor.reading.values import FloatArray, IntArray
 from auditor.release import Release
-from auditor.sampler import boundaries, chosen, fits, is_wide
+from auditor.sampler import chosen, fits, is_wide
 
 #: Of all measurements together, redrawn with the key.
 _REDRAWN: Final = 6000
 _EXTREMES: Final = 8
 _DEEPEST: Final = 40
-#: Numbers up to which the tail of wide noise is computed; the program draws none that needs more.
-_MOST_TAIL: Final = 4_000_000
 #: Powers of probabilities at which Chernoff's bound is computed, below the mean up to 1.
 _POWERS: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
 _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
@@ -182,7 +180,10 @@ def exceedances(parts: Sequence[tuple[str, Fraction, IntArray]]) -> Found:
     Args:
         parts: mechanism, scale and residuals of each measurement.
     """
-    tails = [(_tail(mechanism, scale), residuals) for mechanism, scale, residuals in parts]
+    tails = [
+        (law_of(mechanism).chances(float(scale))[::-1].cumsum()[::-1], residuals)
+        for mechanism, scale, residuals in parts
+    ]  # of P(X >= k) for k = 0, 1, ...
     n = sum(residuals.size for _, residuals in tails)
     if not n:
         return Found("tails", "all residuals", True, detail="nothing to test")
@@ -205,24 +206,6 @@ def exceedances(parts: Sequence[tuple[str, Fraction, IntArray]]) -> Found:
     )
     detail = f"{said}; notices {power}" if least < ALPHA else f"{n:,} residuals; notices {power}"
     return Found("tails", "all residuals", least >= ALPHA, least, ALPHA, detail)
-
-
-def _tail(mechanism: str, scale: Fraction) -> FloatArray:
-    """P(X >= k) for k = 0, 1, ..., to float precision; of wide noise by the distribution on the real numbers."""
-    if is_wide(mechanism, scale):
-        return _wide_tail(mechanism, float(scale))
-    low, _ = boundaries(mechanism, scale, 64)
-    half = len(low) // 2
-    one = float(1 << 128)
-    tail = np.array([low[half - k] / one for k in range(1, half + 1)])  # P(X <= -k)
-    return np.concatenate([[1 - tail[0]], tail])
-
-
-def _wide_tail(mechanism: str, scale: float) -> FloatArray:
-    """The same by a formula: as far out as depths are tested, or `_MOST_TAIL` numbers of it."""
-    law = law_of(mechanism)
-    tail = [law.tail(k, scale) for k in range(1, min(_MOST_TAIL, law.reach(scale)) + 1)]
-    return np.array([1 - tail[0], *tail])
 
 
 def _beyond(tail: FloatArray, residuals: IntArray, depth: int, side: str) -> tuple[int, float]:
