@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.draws import draw_problems, listed
+from auditor.draws import draw_problems
 from auditor.files import header_of, header_problems, hidden_bytes
 from auditor.mechanisms import law_of
-from auditor.products import strange_files
-from auditor.reading.files import sha256
+from auditor.products import changed_files, strange_files
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.spec import public_spec
 from auditor.reading.values import IntArray, Stated
@@ -130,17 +129,9 @@ def _manifest_problems(release: Release) -> list[str]:
 
 def _listing_problems(release: Release) -> list[str]:
     """Whether each file is listed with its hash and size; the manifest and its signature are not."""
-    stated: dict[str, dict[str, Any]] = release.manifest["files"]
-    present = {
-        path.relative_to(release.public).as_posix(): path
-        for path in release.public.rglob("*")
-        if not path.is_dir() and not (path.parent == release.public and path.name.startswith("manifest."))
-    }
-    problems = [f"{name} is not listed" for name in sorted(present.keys() - stated.keys())]
-    problems += [f"{name} is missing" for name in sorted(stated.keys() - present.keys())]
-    for name in sorted(present.keys() & stated.keys()):
-        if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
-            problems.append(f"{name} is not the file that is listed")
+    listed = release.manifest["files"]
+    problems = [*changed_files(release.public, listed)]
+    problems += [f"{name} is missing" for name in sorted(listed) if not (release.public / name).is_file()]
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}

@@ -14,7 +14,7 @@ from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.mechanisms import NOISE
-from auditor.reading.cells import Cells, Query, largest_households
+from auditor.reading.cells import Cells, Query, largest_household
 from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec
 from auditor.reading.values import Stated, digest, exact_sum
@@ -202,7 +202,7 @@ def read_form(spec: Stated) -> Form:
         universes = [replace(one, series=series) for one in universes]
         if (chosen := read_choice(spec, [one.cells for one in public.universes])) is not None:
             universes[0] = replace(universes[0], cliques=chosen, budget=universes[0].budget + chosen.cost)
-        households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
+        households = {one: largest_household(public.joins_with(one)) for one in public.joined}
     return Form(public.levels, tuple(universes), households)
 
 

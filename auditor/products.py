@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from auditor.reading.files import Places, file_name
+from auditor.check.ratios import averages
+from auditor.reading.files import Places, file_name, sha256
 from auditor.reading.spec import PublicSpec, PublicUniverse, is_where_positive
 from auditor.reading.values import Stated
 
@@ -33,6 +34,18 @@ def strange_files(root: Path, manifest: Stated, spec: PublicSpec) -> list[Path]:
     due |= {places.answers("", "measurements", one["level"], one["query"]) for one in received}
     found = [path.relative_to(root) for path in (root / "public").rglob("*") if path.is_symlink() or not path.is_dir()]
     return [root / path for path in sorted(found) if path not in due and not _REPORT.fullmatch(path.as_posix())]
+
+
+def changed_files(public: Path, listed: Stated) -> Iterator[str]:
+    """A sentence for each file whose hash or size is not what the manifest lists; itself and its signature are not."""
+    for path in sorted(public.rglob("*")):
+        name = path.relative_to(public).as_posix()
+        if path.is_dir() or name.startswith("manifest."):
+            continue
+        if name not in listed:
+            yield f"public/{name} is not listed"
+        elif listed[name] != {"bytes": path.stat().st_size, "sha256": sha256(path)}:
+            yield f"public/{name} is not the file that is listed"
 
 
 def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
@@ -72,7 +85,7 @@ def _computed(universe: PublicUniverse, spec: PublicSpec, publish: Stated, place
         yield places.of(name, "histograms", level)
         if publish["unbiased"] and level in tabulated:
             yield places.of(name, "estimates", level)
-        if name in spec.joined:
+        if name in spec.joined and averages(spec, name, level) is not None:
             yield places.of("", "household_sizes", name, level)
     for table, _, levels in universe.tables:
         for level in levels:

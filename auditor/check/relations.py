@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.published import PublicRelease
-from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query, joined_groups
+from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
 from auditor.reading.counts import Counts, LevelFile, impossible_sums, lists_of, place, read_counts
 from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
@@ -66,7 +66,7 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
         exact: what records cannot break (invariants, clips); False: what is said of them (bounds, joins); None: all.
     """
     spec, places, noting = published.spec, published.places, published.files.findings.noting_errors
-    persons = published.universe("")
+    persons = spec.universe("")
     for universe in spec.universes:
         name = universe.name
         relations = [
@@ -80,8 +80,8 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
             with noting():
                 check_relation(published, universe, relation, path)
         with noting():
-            for join in (one for one in spec.joins if one["companion"] == name and not exact):
-                check_join(published, universe, joined_groups(join, persons.cells, universe.cells))
+            for join in () if exact else spec.joins_with(name):
+                check_join(published, universe, join.limits)
         if universe.amount is not None and exact is not False:
             with noting():
                 cells = persons.cells.cells_of(universe.cells)
@@ -91,7 +91,7 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
 
 def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:
     """Report where the persons of a group are too few or too many for the households of a companion, at every level."""
-    persons = published.universe("")
+    persons = published.spec.universe("")
     for level in published.levels:
         own, theirs = (published.counts[of.name].get(level.name) for of in (persons, companion))
         if own is not None and theirs is not None:
@@ -160,7 +160,6 @@ def check_relation(published: PublicRelease, universe: PublicUniverse, relation:
         FormError: the file of these numbers is missing or damaged.
     """
     files, level, answers = published.files, published.level(relation.level), relation.answers
-    files.seen.add(path)
     if (cells := published.counts[universe.name].get(level.name)) is None:
         return
     columns, released = list(relation.columns), cells.answers(answers)

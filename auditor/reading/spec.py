@@ -7,7 +7,7 @@ Read by nothing of the first program, so that no error is shared with it. What i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.reading.cells import Cells, Query
+from auditor.reading.cells import Cells, Join, Query, read_join
 from auditor.reading.findings import FormError, exact
 from auditor.reading.values import BoolArray, Stated, zeros
 
@@ -122,7 +122,7 @@ class PublicSpec:
         levels: top first.
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
         margins, microdata: whether they are published.
-        joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
+        joins: of persons with households.
         household_tables: of persons by their households.
         names: level whose areas have names -> their languages, "" for the one that is not stated.
         shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
@@ -137,7 +137,7 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
-    joins: tuple[Stated, ...]
+    joins: tuple[Join, ...]
     household_tables: tuple[Crossed, ...]
     names: Mapping[str, tuple[str, ...]]
     shares: Mapping[str, tuple[str, int]]
@@ -148,7 +148,15 @@ class PublicSpec:
     @property
     def joined(self) -> tuple[str, ...]:
         """The companions that persons are joined with, in the order of the joins."""
-        return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
+        return tuple(dict.fromkeys(join.companion for join in self.joins))
+
+    def joins_with(self, companion: str) -> list[Join]:
+        """Those with one companion."""
+        return [join for join in self.joins if join.companion == companion]
+
+    def universe(self, name: str) -> PublicUniverse:
+        """The universe of this name."""
+        return next(universe for universe in self.universes if universe.name == name)
 
 
 def read_json(path: Path, name: str = "") -> dict[str, Any]:
@@ -168,16 +176,16 @@ def public_spec(spec: Stated) -> PublicSpec:
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
     universes = [_universe(name, own, levels) for name, own in {"": spec, **_pairs(spec["companions"])}.items()]
+    cells = {universe.name: universe.cells for universe in universes}
     return PublicSpec(
         levels=levels,
         prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
         universes=tuple(universes),
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
-        joins=tuple(_join(entry) for entry in spec.get("join", ())),
+        joins=tuple(read_join(_tables_of(entry), cells) for entry in spec.get("join", ())),
         household_tables=tuple(
-            _crossed(name, section, universes, levels)
-            for name, section in _pairs(spec.get("household_tables", [])).items()
+            _crossed(name, section, cells, levels) for name, section in _pairs(spec.get("household_tables", [])).items()
         ),
         names={
             _level(level, levels): tuple(_pairs(section["name"]))
@@ -204,9 +212,8 @@ def _bin(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], levels: tuple[str, ...]) -> Crossed:
+def _crossed(name: str, section: Stated, cells: Mapping[str, Cells], levels: tuple[str, ...]) -> Crossed:
     companion = str(section["companion"])
-    cells = {universe.name: universe.cells for universe in universes}
     if companion not in cells or not companion:
         raise ValueError(f"the table {name!r} is about households of {companion!r}, which is no companion")
     return Crossed(
@@ -218,14 +225,14 @@ def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], le
     )
 
 
-def _join(entry: Stated) -> dict[str, Any]:
+def _tables_of(entry: Stated) -> dict[str, Any]:
     """An entry of `join`, its tables as mappings."""
     tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
     if "householder" in entry:
         tables["householder"] = _pairs(entry["householder"])
     if "table" in entry:
         tables["table"] = {answer: _pairs(row) for answer, row in _pairs(entry["table"]).items()}
-    return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
+    return {**entry, **tables}
 
 
 def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUniverse:
