@@ -109,7 +109,6 @@ def local_promise(universe: Universe) -> dict[str, str]:
     promise = {
         "framework": "local",
         "budget": str(universe.budget),
-        "budget_decimal": decimal_text(universe.budget),
         "delta": "0",
         "conversion": "epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
         "words": words,
@@ -126,7 +125,6 @@ def _figures(universe: Universe, central: Central) -> dict[str, str]:
     return {
         "framework": central.framework,
         "budget": str(both),
-        "budget_decimal": decimal_text(both),
         "delta": decimal_text(universe.delta),
         "conversion": _ADDED + CONVERSION if zcdp else _SUM,
     }
