@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.draws import draw_problems
+from auditor.draws import draw_problems, listed
 from auditor.files import header_of, header_problems, hidden_bytes
 from auditor.mechanisms import law_of
 from auditor.products import changed_files, strange_files
@@ -88,7 +88,7 @@ def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
 #: Fields of a manifest that are computed again here.
 KNOWN: Final = {
     "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
-    "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+    "manifest_sha256", "privacy", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
 #: Of which only who has the key can compare more than the form.
 BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
@@ -120,8 +120,6 @@ def _manifest_problems(release: Release) -> list[str]:
         problems.append("does not have the hash that it states")
     if content["release"] != content["spec"]["name"] or content["release"] != release.root.name:
         problems.append(f"is of {content['release']!r}, the folder and the spec say otherwise")
-    if content["public_seed"] != content["spec"]["postprocess"].get("seed", 0):
-        problems.append(f"states the seed {content['public_seed']}, which is not the spec's")
     problems += receipt_problems(content.get("receipts", ()))
     bound = {name: content.get(name) for name in BOUND_TO_KEY[:2]}
     return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
@@ -129,9 +127,9 @@ def _manifest_problems(release: Release) -> list[str]:
 
 def _listing_problems(release: Release) -> list[str]:
     """Whether each file is listed with its hash and size; the manifest and its signature are not."""
-    listed = release.manifest["files"]
-    problems = [*changed_files(release.public, listed)]
-    problems += [f"{name} is missing" for name in sorted(listed) if not (release.public / name).is_file()]
+    stated = release.manifest["files"]
+    problems = [*changed_files(release.public, stated)]
+    problems += [f"{name} is missing" for name in sorted(stated) if not (release.public / name).is_file()]
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}

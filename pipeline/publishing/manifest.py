@@ -27,7 +27,6 @@ def manifest_of(job: Job, key: KeyStatement) -> Manifest:
         software=software(),
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
-        public_seed=job.spec.postprocess.seed,
         draws=plan_of(job).draws,
         privacy=promises.statements if key.commitment else promises.made_elsewhere,
         accounts=promises.accounts,

@@ -149,7 +149,6 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
     stated = {
         "release": manifest.release == job.spec.name,
-        "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "draws": manifest.draws == plan_of(job).draws,
         "privacy": manifest.privacy == (promises.made_elsewhere if elsewhere else promises.statements),
         "charging": manifest.charging in ("", charging_of(job, manifest.receipts)) and not (local and receipts),

@@ -81,7 +81,7 @@ LIES: Final[tuple[tuple[str, Edit, str, str], ...]] = (
     ("town", _stated(lambda m: m["spec"]["bounds"][0].update(lower=50)), RECORDS, "the bound 'group quarters'"),
     ("town", _stated(lambda m: m["privacy"][0].update(delta="1e-12")), RECORDS, "is for delta = 1e-12"),
     ("town", _stated(lambda m: m["privacy"][0].update(conversion="by heart")), RECORDS, "states zcdp, 'by heart'"),
-    ("town", _stated(lambda m: m["accounts"][0].update(framework="pure")), RECORDS, "is for pure, change-one"),
+    ("town", _stated(lambda m: m["privacy"][0].update(framework="pure")), RECORDS, "states pure, "),
     ("town", lambda root: (root / "restricted" / "choice.npz").touch(), RECORDS, "choice.npz is of one"),
     ("bypass", _stated(lambda m: m["accounts"][0]["attributes"][0].update(budget="7/4")), RECORDS, "the budget 7/4"),
     ("chosen", _less_noise("selected/detail/block.parquet"), RECORDS, "what detail selected: its header"),

@@ -56,9 +56,6 @@ def local_account(universe: Universe) -> PrivacyAccount:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
     return PrivacyAccount(
         universe=universe.name,
-        framework="local",
-        neighbours=universe.neighbours,
-        delta="0",
         record=_statement("record", "", universe.budget, 1, f"the effect of {one}"),
         attributes=(),
         places=(),
@@ -187,9 +184,6 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
 
     return PrivacyAccount(
         universe=universe.name,
-        framework=central.framework,
-        neighbours=universe.neighbours,
-        delta=str(universe.delta),
         record=stated("record", "", 1, f"{changed} {sent}"),
         attributes=(),
         places=(),

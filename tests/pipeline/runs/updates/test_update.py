@@ -134,7 +134,7 @@ def test_the_promise_is_that_of_release_and_answers_together(made: Made) -> None
     assert Fraction(place.budget) == Fraction(1, 2) + Fraction(1, 2)
     assert manifest.spec["privacy"] == before.spec["privacy"]
     assert "with rho = 0.75 of it: they were charged when they were asked" in statement.words
-    kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status", "public_seed")
+    kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status")
     assert all(getattr(manifest, name) == getattr(before, name) for name in kept)
 
 
