@@ -10,18 +10,16 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from auditor.draws import draw_problems, listed
-from auditor.files import header_of, header_problems, hidden_bytes
+from auditor.files import header_of_answers, header_problems, hidden_bytes, read_whole
 from auditor.mechanisms import law_of
 from auditor.products import changed_files, strange_files
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.spec import public_spec
 from auditor.reading.values import IntArray, Stated
 from auditor.release import Release
 
@@ -51,19 +49,6 @@ def software_problems(software: Stated) -> list[str]:
         for name, version in versions.items()
         if not _VERSION.fullmatch(str(version)) and (name, version) != ("spinewise", _NOT_INSTALLED)
     ]
-
-
-def other_versions(software: Stated) -> str:
-    """Which versions differ from those installed here: these could not be compared."""
-    differing = []
-    for name, version in software["packages"].items():
-        try:
-            here = metadata.version(name).partition("+")[0]
-        except metadata.PackageNotFoundError:
-            here = "none"
-        if here != version:
-            differing.append(f"{name} {version} (here {here})")
-    return "those installed here" if not differing else f"cannot be compared: {', '.join(differing)}"
 
 
 def hash_problems(fields: Mapping[str, object]) -> list[str]:
@@ -102,8 +87,7 @@ def content_findings(release: Release) -> Iterator[Found]:
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
     yield holds("solver notes", "manifest.json", _note_problems(release))
-    software = release.manifest["software"]
-    yield holds("software", "manifest.json", software_problems(software), well=other_versions(software))
+    yield holds("software", "manifest.json", software_problems(release.manifest["software"]))
 
 
 def canonical(content: object) -> bytes:
@@ -133,7 +117,7 @@ def _listing_problems(release: Release) -> list[str]:
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
-    strange = strange_files(release.root, release.manifest, public_spec(release.manifest["spec"]))
+    strange = strange_files(release.root, release.manifest, release.form.public)
     problems += [f"{path.relative_to(release.public)} is not of the spec" for path in strange]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 
@@ -147,7 +131,7 @@ def _hidden(release: Release) -> Iterator[str]:
 def _header_problems(release: Release) -> list[str]:
     """Each header has the keys and values that follow from the spec, and no others."""
     problems = []
-    if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
+    if read_whole(release.places.spine)[1] != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
     for what, path, required, exact, kinds in _numbered(release):
         try:
@@ -162,12 +146,9 @@ def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str
     required: dict[str, Any]
     for due in release.due:
         row, part = due.of.series.row, float(due.of.series.counts)
-        required = {
-            "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
-            "size": due.answers.size, "mechanism": due.mechanism,
-        }  # fmt: skip
-        if row:
-            required |= {"mechanism": "mixed", "row": [*row]}
+        required = header_of_answers(due.level, due.answers, "mixed" if row else due.mechanism)
+        required |= {"kind": "positive"} if due.where_positive else {}
+        required |= {"row": [*row]} if row else {}
         exact = {str(scale): part * law_of(due.mechanism).variance(float(scale)) for scale in due.scales}
         yield due.name, due.path, required, exact, None if due.where_positive else due.kind[due.kind >= 0]
     for universe, choice in ((one, choice) for one in release.form.universes for choice in one.choices):
@@ -180,9 +161,9 @@ def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str
         exact = {str(choice.scale): law_of(universe.mechanism).variance(float(choice.scale))}
         yield f"what {choice.name} selected", path, required, exact, None
     for _, level, query, path in release.invariants:
-        required = {"kind": "measurement", "level": level.name, "query": query.name, "size": query.size}
         if path.is_file():
-            yield f"invariant {query.name} at {level.name}", path, {**required, "mechanism": "exact"}, {"0": 0.0}, None
+            required = header_of_answers(level.name, query, "exact")
+            yield f"invariant {query.name} at {level.name}", path, required, {"0": 0.0}, None
 
 
 def _note_problems(release: Release) -> Iterator[str]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from auditor.accounting import Use
 from auditor.cliques import CliqueChoice
-from auditor.files import header_and_variances, read_measured
+from auditor.files import header_of_answers, header_problems, read_measured
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
@@ -239,17 +239,11 @@ def _received_problems(spec: Stated, draw: Stated, spine: Sequence[Level], place
         level, (scale,) = next(one for one in spine if one.name == draw["level"]), draw["scales"]
         query = public_spec(spec).universes[0].cells.query(draw["query"])
         path = places.answers("", "measurements", level.name, query.name)
-        required = {
-            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
-            "mechanism": "received", "scale": scale, "variance": float(exact(scale)),
-        }  # fmt: skip
-        header, variances = header_and_variances(path)
-        codes, _ = read_measured(path)
-    name = path.relative_to(places.public).as_posix()
-    if (draw["file"], header) != (name, required) or set(variances.tolist()) != {required["variance"]}:
-        yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
-    if codes != list(level.texts):
-        yield f"public/{name}: has not the areas of level {level.name!r}"
+        name, required = path.relative_to(places.public).as_posix(), header_of_answers(level.name, query, "received")
+        if draw["file"] != name or any(header_problems(path, required, {scale: float(exact(scale))})):
+            yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
+        if read_measured(path)[0] != list(level.texts):
+            yield f"public/{name}: has not the areas of level {level.name!r}"
 
 
 def _text(draw: Stated, key: str) -> str:

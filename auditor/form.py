@@ -16,7 +16,7 @@ from auditor.cliques import CliqueChoice, read_choice
 from auditor.mechanisms import NOISE
 from auditor.reading.cells import Cells, Query, largest_household
 from auditor.reading.findings import FormError, exact, understood
-from auditor.reading.spec import MOVED, PublicUniverse, public_spec
+from auditor.reading.spec import MOVED, PublicSpec, PublicUniverse, public_spec
 from auditor.reading.values import Stated, digest, exact_sum
 from auditor.series import ALONE, Series, read_series
 
@@ -165,16 +165,18 @@ class Form:
     """The spec: names of the levels, top first, and the universes.
 
     Attributes:
+        public: what is demanded of the release.
         households: companion that persons are joined with -> members of its largest household.
     """
 
-    levels: tuple[str, ...]
+    public: PublicSpec
     universes: tuple[Universe, ...]
     households: Mapping[str, int]
 
-    def universe(self, name: str) -> Universe:
-        """The universe of this name."""
-        return next(one for one in self.universes if one.name == name)
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Their names, top first."""
+        return self.public.levels
 
 
 def read_form(spec: Stated) -> Form:
@@ -203,7 +205,7 @@ def read_form(spec: Stated) -> Form:
         if (chosen := read_choice(spec, [one.cells for one in public.universes])) is not None:
             universes[0] = replace(universes[0], cliques=chosen, budget=universes[0].budget + chosen.cost)
         households = {one: largest_household(public.joins_with(one)) for one in public.joined}
-    return Form(public.levels, tuple(universes), households)
+    return Form(public, tuple(universes), households)
 
 
 def _clipped(sections: Stated) -> tuple[str, Fraction, Fraction, Fraction | None] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -107,30 +107,29 @@ def _positive(release: Release, due: Due) -> Noise:
     return Noise(due.name, due, keys, values - truth, np.zeros_like(keys), problems)
 
 
-def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
-    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice."""
-    each = max(16, _REDRAWN // max(1, len(every)))
-    problems, count, wide = [], 0, 0
-    for one in every:
-        draw = one.draw
-        context = release.context(secret, release.form.universe(draw.universe))
-        wrong, tried = one.wrong(KeyedStream(secret, context, draw.level, draw.query), each)
-        count += tried
-        wide += tried if all(is_wide(draw.mechanism, scale) for scale in draw.scales) else 0
+def drawn_again(subject: str, streams: Iterable[tuple[Noise, KeyedStream]], each: int) -> Found:
+    """Redraw about `each` numbers of each noise, the largest among them, from its stream."""
+    problems, count, wide, whole = [], 0, 0, 0
+    for one, stream in streams:
+        wrong, tried = one.wrong(stream, each)
+        count, whole = count + tried, whole + one.values.size
+        wide += tried if all(is_wide(one.draw.mechanism, scale) for scale in one.draw.scales) else 0
         if wrong:
             problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
-    whole = sum(one.values.size for one in every)
     within = f", {wide:,} of them to within one" if wide else ""
-    yield holds(
-        "noise redrawn",
-        "measurements",
-        problems,
-        well=f"{count:,} of {whole:,} numbers drawn again, each the same{within}",
-    )
+    well = f"{count:,} of {whole:,} numbers drawn again, each the same{within}"
+    return holds("noise redrawn", subject, problems, well=well)
+
+
+def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
+    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice."""
+    context = {one.name: release.context(secret, one) for one in release.form.universes}
+    streams = (KeyedStream(secret, context[n.draw.universe], n.draw.level, n.draw.query) for n in every)
+    each = max(16, _REDRAWN // max(1, len(every)))
+    yield drawn_again("measurements", zip(every, streams, strict=True), each)
     for found in release.selected:
         choice, codes = found.choice, release.level(found.choice.level).texts
-        context = release.context(secret, found.universe)
-        choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
+        choosing = KeyedStream(secret, context[found.universe.name], choice.level, f"select {choice.name}")
         problems = [
             f"{codes[row]} has a version that its key and population do not choose"
             for row, number in enumerate(found.numbers)

@@ -17,7 +17,7 @@ from auditor.check.households import Housed, RecordFile, check_household_table, 
 from auditor.check.marginals import DRAWN, check_marginals
 from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, averages, check_ratios, counted_by, table_columns
-from auditor.check.relations import check_relations
+from auditor.check.relations import check_relations, check_sums
 from auditor.check.reports import check_reports
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
@@ -71,6 +71,7 @@ def examine(root: Path) -> Findings:
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
+        check_sums(published)
         check_relations(published)
         with findings.noting_errors():
             check_marginals(published)
@@ -133,12 +134,6 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
         with files.findings.noting_errors():
             path = published.histogram(universe, level)
             counts[level.name] = read_histogram(files, path, level, universe)
-    for above, below in zip(published.levels, published.levels[1:], strict=False):
-        if above.name in counts and below.name in counts:
-            path = published.histogram(universe, above)
-            check = files.check(path, f"cells that are not the sum over level {below.name!r}")
-            why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
-            compare(check, why, above, universe.cells.label, counts[above.name], sums)
     if published.spec.microdata and universe.amount is None:
         with files.findings.noting_errors():
             _check_microdata(published, universe)
