@@ -146,7 +146,6 @@ def clique_draws(choice: CliqueChoice) -> Iterator[Draw]:
 def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Draw]:
     """The measurements of a universe, top level first, and its private choices of detail with what they chose."""
     shares, places = [share for _, share, _ in universe.levels], Places(Path())
-    positive = {(level, query.name) for level, query in universe.positive}
     geounits = spine or [_ANY] * len(shares)
     own_share = [np.full(len(one.codes), 1 << n) for n, one in enumerate(geounits)]
     bits = _paid(spine, shares) if universe.bypass and spine else own_share
@@ -155,8 +154,7 @@ def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Dra
         given = [exact_sum(s for n, s in enumerate(shares) if one >> n & 1) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]
-        for query, part in queries:
-            where_positive = (name, query.name) in positive
+        for query, part, where_positive in queries:
             yield Due(
                 universe.name, name, query.name, universe.kept(query), universe.mechanism,
                 tuple(universe.scale(universe.rest * amount * part) for amount in amounts),

@@ -45,7 +45,6 @@ class Universe(PublicUniverse):
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
-        levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
         series: the place in a series, whose whole budget it has.
         cliques: the private choice of what is measured, which the budget has the cost of, too.
@@ -58,7 +57,6 @@ class Universe(PublicUniverse):
     neighbours: str
     moved: int
     bypass: bool
-    levels: tuple[tuple[str, Fraction, tuple[tuple[Query, Fraction], ...]], ...]
     choices: tuple[Choice, ...]
     together: int = 1
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
@@ -90,7 +88,7 @@ class Universe(PublicUniverse):
     def measured(self) -> Iterator[tuple[str, Query, Fraction]]:
         """Level, query and part of the budget of all that is measured."""
         for level, share, queries in self.levels:
-            for query, part in queries:
+            for query, part, _ in queries:
                 yield level, query, share * part
 
     def times(self, n: int) -> int:
@@ -130,7 +128,7 @@ class Universe(PublicUniverse):
     def fingerprint(self) -> str:
         """SHA-256 over all that the noise's distribution depends on, as docs/mathematics.md states it."""
         levels = [
-            [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part in queries)]
+            [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part, _ in queries)]
             for level, share, queries in self.levels
         ]
         attributes = [[name, *values] for name, values in self.cells.attributes]
@@ -249,18 +247,6 @@ def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, byp
         neighbours=privacy["neighbours"],
         moved=moved,
         bypass=bypass,
-        levels=tuple(
-            (
-                level,
-                exact(content["share"]),
-                # A query is charged in full, wherever its answers are drawn.
-                tuple(
-                    (cells.query(query), exact(stated["share"] if isinstance(stated, dict) else stated))
-                    for query, stated in content.get("queries", ())
-                ),
-            )
-            for level, content in sections["strategy"]["levels"]
-        ),
         choices=tuple(
             _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),

@@ -9,7 +9,7 @@ from typing import Final
 
 from auditor.check.ratios import averages
 from auditor.reading.files import Places, file_name, sha256
-from auditor.reading.spec import PublicSpec, PublicUniverse, is_where_positive
+from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.values import Stated
 
 #: Of every release, the last one if it is signed.
@@ -56,7 +56,7 @@ def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
     yield from (public / "polygons" / f"{file_name('level', one)}.geojson" for one, _ in stated["report"]["polygons"])
     yield from (places.of("", "shares", share) for share in spec.shares)
     tables = [
-        places.of(of.name, "tables", one, level) for of in spec.universes for one, _, on in of.tables for level in on
+        places.of(of.name, "tables", one, level) for of in spec.universes for one, _, on, _ in of.tables for level in on
     ]
     yield from tables
     if stated.get("collect"):
@@ -80,18 +80,18 @@ def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
 def _computed(universe: PublicUniverse, spec: PublicSpec, publish: Stated, places: Places) -> Iterator[Path]:
     """What follows from the measurements of a universe, beside its tables."""
     name = universe.name
-    tabulated = {level for *_, levels in universe.tables for level in levels}
+    tabulated = {level for table in universe.tables for level in table.levels}
     for level in spec.levels:
         yield places.of(name, "histograms", level)
         if publish["unbiased"] and level in tabulated:
             yield places.of(name, "estimates", level)
         if name in spec.joined and averages(spec, name, level) is not None:
             yield places.of("", "household_sizes", name, level)
-    for table, _, levels in universe.tables:
+    for table, _, levels, cumulated in universe.tables:
         for level in levels:
             if publish["draws"]:
                 yield places.of(name, "draws", table, level)
-            if table in dict(universe.cumulated):
+            if cumulated:
                 yield places.of(name, "cumulative", table, level)
             if universe.amount is not None:
                 yield places.of("", "amounts", name, table, level)
@@ -105,7 +105,7 @@ def _measured(universe: PublicUniverse, sections: Stated, copied: Sequence[str],
     yield from (places.answers(name, "invariants", level, query.name) for level, query in universe.invariants)
     yield from (places.of(name, "constraints", f"bound-{number}") for number, _ in enumerate(universe.bounds, 1))
     yield from (places.of(name, "selected", choice, own["level"]) for choice, own in sections.get("select", ()))
-    for level, content in sections["strategy"]["levels"]:
-        for query, own in content.get("queries", ()):
-            kind = "positive" if is_where_positive(own) else "measurements"
-            yield from (places.answers(name, kind, at, query) for at in (level, *copied))
+    for level, _, queries in universe.levels:
+        for query, _, where_positive in queries:
+            kind = "positive" if where_positive else "measurements"
+            yield from (places.answers(name, kind, at, query.name) for at in (level, *copied))

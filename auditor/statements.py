@@ -219,7 +219,7 @@ def _bypassed(universe: Universe, attribute: str) -> Fraction:
     A geounit that stands for some levels, one after the other, spends the shares of all of them on its own queries.
     """
     levels = [
-        (share, exact_sum(part for query, part in queries if attribute in universe.kept(query)))
+        (share, exact_sum(part for query, part, _ in queries if attribute in universe.kept(query)))
         for _, share, queries in universe.levels
         if share
     ]

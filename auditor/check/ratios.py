@@ -57,7 +57,7 @@ def averages(spec: PublicSpec, companion: str, level: str) -> tuple[Sized, Numbe
 def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number | None:
     """The first table of a level with an answer that counts just these cells, but for impossible ones."""
     possible = ~universe.impossible
-    for name, answers, levels in universe.tables:
+    for name, answers, levels, _ in universe.tables:
         if level in levels:
             touched = np.unique(answers.of_cell[cells & possible])
             if len(touched) == 1 and np.array_equal((answers.of_cell == touched[0])[possible], cells[possible]):
@@ -68,7 +68,7 @@ def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number 
 def counted_by(own: PublicUniverse, answers: Query, level: str, cells: IntArray) -> str | None:
     """The first of the release's own tables of a level with the same answers; None where there is none."""
     wanted = answers.of_cell[cells]
-    for name, counted, names in own.tables:
+    for name, counted, names, _ in own.tables:
         if level in names and counted.labels == answers.labels and np.array_equal(counted.of_cell, wanted):
             return name
     return None

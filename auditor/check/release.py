@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from auditor.reading.cells import Query
 from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
-from auditor.reading.spec import PublicUniverse, public_spec, read_json
+from auditor.reading.spec import PublicUniverse, Table, public_spec, read_json
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
 
@@ -73,17 +74,9 @@ def examine(root: Path) -> Findings:
                 _check_universe(published, universe)
         check_sums(published)
         check_relations(published)
-        with findings.noting_errors():
-            check_marginals(published)
-        for companion in spec.joined:
+        for check in (check_marginals, _check_sizes, _check_amounts, check_reports):
             with findings.noting_errors():
-                _check_sizes(published, companion)
-        for universe in spec.universes:
-            if universe.amount is not None:
-                with findings.noting_errors():
-                    _check_amount(published, universe)
-        with findings.noting_errors():
-            check_reports(published)
+                check(published)
         _check_households(published)
         _check_shares(published)
         with findings.noting_errors():
@@ -137,13 +130,14 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
     if published.spec.microdata and universe.amount is None:
         with files.findings.noting_errors():
             _check_microdata(published, universe)
-    for table, answers, names in universe.tables:
-        for level in published.levels:
-            if level.name in names:
-                _check_table(published, universe, table, answers, level)
-    for name, answers in universe.positive:
-        with files.findings.noting_errors():
-            _check_positive(published, universe, name, answers)
+    for table, level in product(universe.tables, published.levels):
+        if level.name in table.levels:
+            _check_table(published, universe, table, level)
+    for name, _, queries in universe.levels:
+        for query, _, where_positive in queries:
+            if where_positive:
+                with files.findings.noting_errors():
+                    _check_positive(published, universe, name, query)
 
 
 def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
@@ -171,17 +165,17 @@ def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None
         compare(check, why, leaves, own.cells.label, records, released)
 
 
-def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
+def _check_table(published: PublicRelease, universe: PublicUniverse, table: Table, level: Level) -> None:
     """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
     files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
-    path = published.places.of(universe.name, "tables", table, level.name)
+    path, answers = published.places.of(universe.name, "tables", table.name, level.name), table.answers
     with files.findings.noting_errors():
         required = None if cells is None else cells.answers(answers)
         check_table(files, path, level, answers, required, margins=margins, least=universe.least)
-    if (term := dict(universe.cumulated).get(table)) is not None:
+    if table.cumulated:
         with files.findings.noting_errors():
-            paths = published.places.of(universe.name, "cumulative", table, level.name), path
-            check_cumulative(files, paths, level, answers, term, cells, margins=margins)
+            paths = published.places.of(universe.name, "cumulative", table.name, level.name), path
+            check_cumulative(files, paths, level, answers, table.cumulated, cells, margins=margins)
 
 
 def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
@@ -196,9 +190,9 @@ def _check_positive(published: PublicRelease, universe: PublicUniverse, name: st
         check.fail(f"{published.files.name(path)}: {sentence} (level {above!r})")
 
 
-def _check_sizes(published: PublicRelease, companion: str) -> None:
+def _check_sizes(published: PublicRelease) -> None:
     """Compare the average sizes of households of every level with the tables, where their members are all persons."""
-    for level in published.levels:
+    for companion, level in product(published.spec.joined, published.levels):
         if (found := averages(published.spec, companion, level.name)) is not None:
             size, *numbers = found
             above, below = (
@@ -218,20 +212,20 @@ def _columns(
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
-def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
-    """Compare the files of sums and means of an amount with the tables."""
-    amount, files, main = universe.amount, published.files, published.spec.universe("")
-    assert amount is not None
-    cells = main.cells.cells_of(universe.cells)
-    for level in published.levels:
-        for table, answers, names in universe.tables:
+def _check_amounts(published: PublicRelease) -> None:
+    """Compare the files of sums and means of amounts with the tables."""
+    files, main = published.files, published.spec.universe("")
+    for universe in published.spec.universes:
+        if (amount := universe.amount) is None:
+            continue
+        cells = main.cells.cells_of(universe.cells)
+        for level, (table, answers, names, _) in product(published.levels, universe.tables):
             if level.name not in names:
                 continue
             with files.findings.noting_errors():
                 sums = _columns(published, universe, table, answers, level, answers.labels)
-                counted = counted_by(main, answers, level.name, cells)
                 counts: list[dict[str, FloatArray]] | list[None] = [None] * answers.size
-                if counted is not None:
+                if (counted := counted_by(main, answers, level.name, cells)) is not None:
                     counts = _columns(published, main, counted, answers, level, answers.labels)
                 limits, unit = (amount.first, amount.last), float(amount.unit)
                 ratios = [

@@ -86,13 +86,10 @@ class Counts:
         return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
 
     def dense(self, geounits: IntArray) -> IntArray:
-        """The rows of these geounits, `(n, width)`; zeros for -1."""
-        start = np.searchsorted(self.keys, geounits * self.width)
-        lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
-        rows = np.repeat(np.arange(len(geounits)), lengths)
-        positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
-        out = zeros((len(geounits), self.width))
-        out[rows, self.columns[positions]] = self.counts[positions]
+        """The rows of these geounits, which increase, `(n, width)`."""
+        out, near = zeros((len(geounits), self.width)), np.searchsorted(geounits, self.geounits)
+        own = np.append(geounits, -1)[near] == self.geounits
+        out[near[own], self.columns[own]] = self.counts[own]
         return out
 
 

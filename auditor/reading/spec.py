@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,23 @@ class Amount:
     total: bool = False
 
 
+class Table(NamedTuple):
+    """A table: its answers and levels, and the term by which it is published cumulatively, if it is."""
+
+    name: str
+    answers: Query
+    levels: tuple[str, ...]
+    cumulated: str
+
+
+class Asked(NamedTuple):
+    """A query of a level, its share, and whether answers are drawn only where the released area above is positive."""
+
+    query: Query
+    share: Fraction
+    where_positive: bool
+
+
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
     """What is demanded of one universe; "" is the release's own, others are companions.
@@ -67,10 +84,8 @@ class PublicUniverse:
     Attributes:
         impossible: `(n_cells,)` the structural zeros.
         invariants: level and answers.
-        tables: name, answers and levels.
-        cumulated: of these, the name of each that is published cumulatively, and the term that is cumulated.
+        levels: of the strategy: name, share of the budget, and what is measured.
         amount: None where each record counts one.
-        positive: level and query of what is drawn only where the released area above is positive.
     """
 
     name: str
@@ -78,10 +93,9 @@ class PublicUniverse:
     impossible: BoolArray
     invariants: tuple[tuple[str, Query], ...]
     bounds: tuple[Relation, ...]
-    tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
+    tables: tuple[Table, ...]
+    levels: tuple[tuple[str, Fraction, tuple[Asked, ...]], ...]
     amount: Amount | None = None
-    cumulated: tuple[tuple[str, str], ...] = ()
-    positive: tuple[tuple[str, Query], ...] = ()
 
     @property
     def title(self) -> str:
@@ -245,11 +259,6 @@ def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUni
     impossible = np.zeros(cells.size, dtype=np.bool_)
     for combination in sections["structural_zeros"]:
         impossible |= cells.fitting(_lists(combination))
-    tables = tuple(
-        (table, cells.query(section["query"]), tuple(_level(level, levels) for level in _texts(section["levels"])))
-        for table, section in _pairs(sections["tables"]).items()
-    )
-    stated = {table: section.get("cumulative") for table, section in _pairs(sections["tables"]).items()}
     return PublicUniverse(
         name=name,
         amount=_amount(sections),
@@ -261,33 +270,37 @@ def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUni
             for query in queries
         ),
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
-        tables=tables,
-        cumulated=tuple((table, _cumulated(stated[table], answers)) for table, answers, _ in tables if stated[table]),
-        positive=tuple(
-            (_level(level, levels[1:]), cells.query(query))
-            for level, content in sections.get("strategy", {}).get("levels", ())
-            for query, stated_query in content.get("queries", ())
-            if is_where_positive(stated_query)
+        tables=tuple(
+            _table(table, cells.query(section["query"]), section, levels)
+            for table, section in _pairs(sections["tables"]).items()
+        ),
+        levels=tuple(
+            (
+                _level(level, levels),
+                exact(content.get("share", 0)),
+                tuple(_asked(cells.query(query), one, level == levels[0]) for query, one in content.get("queries", ())),
+            )
+            for level, content in sections["strategy"]["levels"]
         ),
     )
 
 
-def is_where_positive(stated: Any) -> bool:
-    """Whether a query of a level, as it is stated, is drawn only where the released area above is positive."""
-    if isinstance(stated, dict) and stated.get("where") is not None:
-        if stated["where"] != "parent positive":
-            raise ValueError(f"answers are not drawn where {stated['where']!r:.60}")
-        return True
-    return False
+def _asked(query: Query, stated: Any, top: bool) -> Asked:
+    share, where = (stated["share"], stated.get("where")) if isinstance(stated, dict) else (stated, None)
+    if where not in (None, "parent positive") or (top and where):
+        raise ValueError(f"answers are not drawn where {where!r:.60}")
+    return Asked(query, exact(share), where is not None)
 
 
-def _cumulated(stated: object, answers: Query) -> str:
-    """The term of a query that is cumulated: the one that is named, else the only one with several values."""
+def _table(name: str, answers: Query, section: Stated, levels: tuple[str, ...]) -> Table:
+    """With the term that is cumulated: the one that is named, else the only one with several values."""
+    stated = section.get("cumulative")
     several = [name for name, labels in zip(answers.names, answers.terms, strict=True) if len(labels) > 1]
     term = stated if isinstance(stated, str) else several[0] if len(several) == 1 else None
-    if term not in answers.names:
+    if stated and term not in answers.names:
         raise ValueError(f"cumulative numbers of {answers.name!r} by {stated!r} are not possible")
-    return str(term)
+    of = tuple(_level(level, levels) for level in _texts(section["levels"]))
+    return Table(name, answers, of, str(term) if stated else "")
 
 
 def _amount(sections: Stated) -> Amount | None:
