@@ -146,23 +146,20 @@ def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str
     required: dict[str, Any]
     for due in release.due:
         row, part = due.of.series.row, float(due.of.series.counts)
-        required = header_of_answers(due.level, due.answers, "mixed" if row else due.mechanism)
+        required = header_of_answers(due.level, due.query, due.answers.size, "mixed" if row else due.mechanism)
         required |= {"kind": "positive"} if due.where_positive else {}
         required |= {"row": [*row]} if row else {}
         exact = {str(scale): part * law_of(due.mechanism).variance(float(scale)) for scale in due.scales}
         yield due.name, due.path, required, exact, None if due.where_positive else due.kind[due.kind >= 0]
     for universe, choice in ((one, choice) for one in release.form.universes for choice in one.choices):
-        required = {
-            "kind": "selected", "name": choice.name, "level": choice.level, "mechanism": universe.mechanism,
-            "versions": [query.name for query in choice.versions], "sizes": [query.size for query in choice.versions],
-            "thresholds": [*choice.thresholds], "epsilon": str(choice.epsilon),
-        }  # fmt: skip
+        name, size = f"selected {choice.name}", choice.versions[-1].size
+        required = header_of_answers(choice.level, name, size, universe.mechanism) | {"kind": "selected"}
         path = release.places.of(universe.name, "selected", choice.name, choice.level)
         exact = {str(choice.scale): law_of(universe.mechanism).variance(float(choice.scale))}
-        yield f"what {choice.name} selected", path, required, exact, None
+        yield name, path, required, exact, None
     for _, level, query, path in release.invariants:
         if path.is_file():
-            required = header_of_answers(level.name, query, "exact")
+            required = header_of_answers(level.name, query.name, query.size, "exact")
             yield f"invariant {query.name} at {level.name}", path, required, {"0": 0.0}, None
 
 

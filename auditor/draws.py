@@ -237,7 +237,10 @@ def _received_problems(spec: Stated, draw: Stated, spine: Sequence[Level], place
         level, (scale,) = next(one for one in spine if one.name == draw["level"]), draw["scales"]
         query = public_spec(spec).universes[0].cells.query(draw["query"])
         path = places.answers("", "measurements", level.name, query.name)
-        name, required = path.relative_to(places.public).as_posix(), header_of_answers(level.name, query, "received")
+        name, required = (
+            path.relative_to(places.public).as_posix(),
+            header_of_answers(level.name, query.name, query.size, "received"),
+        )
         if draw["file"] != name or any(header_problems(path, required, {scale: float(exact(scale))})):
             yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
         if read_measured(path)[0] != list(level.texts):

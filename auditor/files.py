@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.reading.cells import Query
 from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
 from auditor.reading.values import IntArray, Stated, zeros
@@ -31,9 +30,9 @@ def read_whole(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     return table, header
 
 
-def header_of_answers(level: str, query: Query, mechanism: str) -> dict[str, Any]:
+def header_of_answers(level: str, query: str, size: int, mechanism: str) -> dict[str, Any]:
     """Of a file of all answers of a query, but for scales and variances."""
-    return {"kind": "measurement", "level": level, "query": query.name, "size": query.size, "mechanism": mechanism}
+    return {"kind": "measurement", "level": level, "query": query, "size": size, "mechanism": mechanism}
 
 
 def header_problems(

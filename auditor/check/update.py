@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from auditor.accounting import cost_of
 from auditor.check.published import PublicRelease
-from auditor.files import header_problems, read_measured
+from auditor.files import header_of_answers, header_problems, read_measured
 from auditor.mechanisms import law_of
 from auditor.reading.files import Files, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
@@ -155,7 +155,7 @@ def _check_answer(published: PublicRelease, folder: Path, answer: Stated, stated
     codes, numbers = read_measured(path)
     mechanism, scale = str(answer["mechanism"]), exact(answer["scale"])
     size = math.prod(map(len, terms.values()))
-    required = {"kind": "measurement", "level": level.name, "query": name, "size": size, "mechanism": mechanism}
+    required = header_of_answers(level.name, name, size, mechanism)
     for problem in header_problems(path, required, {str(scale): law_of(mechanism).variance(float(scale))}):
         check.fail(f"{published.files.name(path)}: {problem}")
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)

@@ -84,7 +84,7 @@ LIES: Final[tuple[tuple[str, Edit, str, str], ...]] = (
     ("town", _stated(lambda m: m["privacy"][0].update(framework="pure")), RECORDS, "states pure, "),
     ("town", lambda root: (root / "restricted" / "choice.npz").touch(), RECORDS, "choice.npz is of one"),
     ("bypass", _stated(lambda m: m["accounts"][0]["attributes"][0].update(budget="7/4")), RECORDS, "the budget 7/4"),
-    ("chosen", _less_noise("selected/detail/block.parquet"), RECORDS, "what detail selected: its header"),
+    ("chosen", _less_noise("selected/detail/block.parquet"), RECORDS, "selected detail: its header"),
     ("cliques", _without_choice, RECORDS, "one was charged for this release, and the spec has none"),
     ("homes", _stated(lambda m: m["spec"]["join"][0].update(most=4)), RECORDS, "break the join 'homes size'"),
     ("independent", _stated(lambda m: m["spec"]["series"].update(predecessor="0" * 64)), RECORDS, "one after it in"),
