@@ -84,7 +84,9 @@ def content_findings(release: Release) -> Iterator[Found]:
     yield holds("manifest", "manifest.json", _manifest_problems(release))
     yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
     yield holds("files", "public/", _listing_problems(release))
-    yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
+    paths = sorted(release.public.rglob("*.parquet"))
+    hidden = (f"{path.relative_to(release.public)} {why}" for path in paths if (why := hidden_bytes(path)))
+    yield holds("metadata", "Parquet files", hidden, well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
     yield holds("solver notes", "manifest.json", _note_problems(release))
     yield holds("software", "manifest.json", software_problems(release.manifest["software"]))
@@ -120,12 +122,6 @@ def _listing_problems(release: Release) -> list[str]:
     strange = strange_files(release.root, release.manifest, release.form.public)
     problems += [f"{path.relative_to(release.public)} is not of the spec" for path in strange]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
-
-
-def _hidden(release: Release) -> Iterator[str]:
-    for path in sorted(release.public.rglob("*.parquet")):
-        if problem := hidden_bytes(path):
-            yield f"{path.relative_to(release.public)} {problem}"
 
 
 def _header_problems(release: Release) -> list[str]:

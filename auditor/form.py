@@ -138,7 +138,13 @@ class Universe(PublicUniverse):
         if self.bypass:
             content.append("bypass")
         if self.choices:
-            content.append(["select", *(_choice_content(choice) for choice in self.choices)])
+            content.append(["select"])
+            for one in self.choices:
+                versions = [
+                    [query.name, least, [list(groups) for groups in query.groups]]
+                    for query, least in zip(one.versions, one.thresholds, strict=True)
+                ]
+                content[-1].append([one.name, one.level, versions, *map(str, (one.share, one.epsilon, one.scale))])
         if self.together > 1:
             content.append(["records per person", self.together])
         if self.amount is not None:
@@ -148,14 +154,6 @@ class Universe(PublicUniverse):
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
         return digest(content + self.series.content)
-
-
-def _choice_content(choice: Choice) -> list[Any]:
-    versions = [
-        [query.name, least, [list(groups) for groups in query.groups]]
-        for query, least in zip(choice.versions, choice.thresholds, strict=True)
-    ]
-    return [choice.name, choice.level, versions, str(choice.share), str(choice.epsilon), str(choice.scale)]
 
 
 @dataclass(frozen=True, eq=False)

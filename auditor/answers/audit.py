@@ -140,8 +140,7 @@ def _receipt_cost_problems(answer: Answer) -> list[str]:
 
 def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]]) -> list[str]:
     """What is wrong with its charges: another question, mechanism, scale or number of numbers, a lower price, late."""
-    context = answer.records(secret), answer.spine_fingerprint, answer.fingerprint(private=True)
-    own, due = of_run(events, secret, context), []
+    own, due = of_run(events, secret, answer.context_of(secret)), []
     for one in due_parts(answer):
         if (part := answer.parts.get(one.name)) is not None:
             reach = int(part["reach"]) if one.choice else one.reach

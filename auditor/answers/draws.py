@@ -61,18 +61,14 @@ def _spread(noise: Noise) -> Found:
 
 def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
     """A sample of each part's noise drawn again, with the largest of it; and of the choices."""
+    context = "spinewise question 2", *answer.context_of(secret)
     for name, part in answer.parts.items():
-        stream = _stream(answer, secret, name)
+        stream = KeyedStream(secret, context, answer.place, name)
         if name in CHOSEN:
             yield _choices(answer, name, part, stream)
             continue
         noise = noise_of(answer, name)
         yield drawn_again(noise.name, [(noise, stream)], _REDRAWN)
-
-
-def _stream(answer: Answer, secret: bytes, part: str) -> KeyedStream:
-    context = ("spinewise question 2", answer.records(secret), answer.spine_fingerprint)
-    return KeyedStream(secret, (*context, answer.fingerprint(private=True)), answer.place, part)
 
 
 def _choices(answer: Answer, name: str, part: dict[str, Any], stream: KeyedStream) -> Found:
