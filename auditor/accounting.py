@@ -52,21 +52,13 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Decimal:
         return order * exact_rho + (-log_delta + less * (less / order).ln() - order.ln()) / less
 
 
-def rho_of(use: Use) -> Fraction:
-    """The cost of a mechanism in rho."""
-    name, scale, moved = use
-    return moved * (scale**2 / CHOICES[name] if name in CHOICES else law_of(name).rho(scale))
-
-
-def epsilon_of(use: Use) -> Fraction:
-    """The cost of a mechanism in epsilon; ValueError of one that has none."""
-    name, scale, moved = use
-    return moved * (scale if name in CHOICES else law_of(name).epsilon(scale))
-
-
 def cost_of(use: Use, *, zcdp: bool) -> Fraction:
-    """The cost of a mechanism in the unit of a framework."""
-    return rho_of(use) if zcdp else epsilon_of(use)
+    """The cost of a mechanism in rho, or in epsilon; ValueError of one that has no epsilon."""
+    name, scale, moved = use
+    if name in CHOICES:
+        return moved * (scale**2 / CHOICES[name] if zcdp else scale)
+    law = law_of(name)
+    return moved * (law.rho(scale) if zcdp else law.epsilon(scale))
 
 
 def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] | None:
@@ -76,7 +68,7 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     convolved by Fourier transform. Each loss is below its grid point plus a step, so the sum of n of them is below the
     sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
-    rho = exact_sum(rho_of(use) for use in uses)
+    rho = exact_sum(cost_of(use, zcdp=True) for use in uses)
     noisy = [use for use in uses if use[0] not in CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
@@ -112,7 +104,7 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, Fl
 def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
     law = law_of(name)
-    reach = law.reach(scale)
-    k = np.arange(-reach, reach + 1, dtype=np.float64)
-    weights = np.exp(-law.distance(k) / (law.unit * scale))
-    return (law.distance(k - 1) - law.distance(k)) / (law.unit * scale), weights / weights.sum()
+    chances = law.chances(scale)
+    k = np.arange(1 - len(chances), len(chances), dtype=np.float64)
+    losses = (law.distance(k - 1) - law.distance(k)) / (law.unit * scale)
+    return losses, np.concatenate([chances[:0:-1], chances])

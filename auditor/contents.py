@@ -10,19 +10,16 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from auditor.draws import draw_problems, listed
-from auditor.files import header_of, header_problems, hidden_bytes
+from auditor.files import header_of_answers, header_problems, hidden_bytes, read_whole
 from auditor.mechanisms import law_of
-from auditor.products import strange_files
-from auditor.reading.files import sha256
+from auditor.products import changed_files, strange_files
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.spec import public_spec
 from auditor.reading.values import IntArray, Stated
 from auditor.release import Release
 
@@ -54,19 +51,6 @@ def software_problems(software: Stated) -> list[str]:
     ]
 
 
-def other_versions(software: Stated) -> str:
-    """Which versions differ from those installed here: these could not be compared."""
-    differing = []
-    for name, version in software["packages"].items():
-        try:
-            here = metadata.version(name).partition("+")[0]
-        except metadata.PackageNotFoundError:
-            here = "none"
-        if here != version:
-            differing.append(f"{name} {version} (here {here})")
-    return "those installed here" if not differing else f"cannot be compared: {', '.join(differing)}"
-
-
 def hash_problems(fields: Mapping[str, object]) -> list[str]:
     """Which fields are no hash."""
     return [
@@ -89,7 +73,7 @@ def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
 #: Fields of a manifest that are computed again here.
 KNOWN: Final = {
     "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
-    "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+    "manifest_sha256", "privacy", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
 #: Of which only who has the key can compare more than the form.
 BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
@@ -100,11 +84,12 @@ def content_findings(release: Release) -> Iterator[Found]:
     yield holds("manifest", "manifest.json", _manifest_problems(release))
     yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
     yield holds("files", "public/", _listing_problems(release))
-    yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
+    paths = sorted(release.public.rglob("*.parquet"))
+    hidden = (f"{path.relative_to(release.public)} {why}" for path in paths if (why := hidden_bytes(path)))
+    yield holds("metadata", "Parquet files", hidden, well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
     yield holds("solver notes", "manifest.json", _note_problems(release))
-    software = release.manifest["software"]
-    yield holds("software", "manifest.json", software_problems(software), well=other_versions(software))
+    yield holds("software", "manifest.json", software_problems(release.manifest["software"]))
 
 
 def canonical(content: object) -> bytes:
@@ -121,8 +106,6 @@ def _manifest_problems(release: Release) -> list[str]:
         problems.append("does not have the hash that it states")
     if content["release"] != content["spec"]["name"] or content["release"] != release.root.name:
         problems.append(f"is of {content['release']!r}, the folder and the spec say otherwise")
-    if content["public_seed"] != content["spec"]["postprocess"].get("seed", 0):
-        problems.append(f"states the seed {content['public_seed']}, which is not the spec's")
     problems += receipt_problems(content.get("receipts", ()))
     bound = {name: content.get(name) for name in BOUND_TO_KEY[:2]}
     return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
@@ -130,35 +113,21 @@ def _manifest_problems(release: Release) -> list[str]:
 
 def _listing_problems(release: Release) -> list[str]:
     """Whether each file is listed with its hash and size; the manifest and its signature are not."""
-    stated: dict[str, dict[str, Any]] = release.manifest["files"]
-    present = {
-        path.relative_to(release.public).as_posix(): path
-        for path in release.public.rglob("*")
-        if not path.is_dir() and not (path.parent == release.public and path.name.startswith("manifest."))
-    }
-    problems = [f"{name} is not listed" for name in sorted(present.keys() - stated.keys())]
-    problems += [f"{name} is missing" for name in sorted(stated.keys() - present.keys())]
-    for name in sorted(present.keys() & stated.keys()):
-        if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
-            problems.append(f"{name} is not the file that is listed")
+    stated = release.manifest["files"]
+    problems = [*changed_files(release.public, stated)]
+    problems += [f"{name} is missing" for name in sorted(stated) if not (release.public / name).is_file()]
     due = {path for *_, path in release.invariants} | {
         release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine)
     } - {release.public}
-    strange = strange_files(release.root, release.manifest, public_spec(release.manifest["spec"]))
+    strange = strange_files(release.root, release.manifest, release.form.public)
     problems += [f"{path.relative_to(release.public)} is not of the spec" for path in strange]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
-
-
-def _hidden(release: Release) -> Iterator[str]:
-    for path in sorted(release.public.rglob("*.parquet")):
-        if problem := hidden_bytes(path):
-            yield f"{path.relative_to(release.public)} {problem}"
 
 
 def _header_problems(release: Release) -> list[str]:
     """Each header has the keys and values that follow from the spec, and no others."""
     problems = []
-    if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
+    if read_whole(release.places.spine)[1] != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
     for what, path, required, exact, kinds in _numbered(release):
         try:
@@ -173,27 +142,21 @@ def _numbered(release: Release) -> Iterator[tuple[str, Path, Stated, Mapping[str
     required: dict[str, Any]
     for due in release.due:
         row, part = due.of.series.row, float(due.of.series.counts)
-        required = {
-            "kind": "positive" if due.where_positive else "measurement", "level": due.level, "query": due.query,
-            "size": due.answers.size, "mechanism": due.mechanism,
-        }  # fmt: skip
-        if row:
-            required |= {"mechanism": "mixed", "row": [*row]}
+        required = header_of_answers(due.level, due.query, due.answers.size, "mixed" if row else due.mechanism)
+        required |= {"kind": "positive"} if due.where_positive else {}
+        required |= {"row": [*row]} if row else {}
         exact = {str(scale): part * law_of(due.mechanism).variance(float(scale)) for scale in due.scales}
         yield due.name, due.path, required, exact, None if due.where_positive else due.kind[due.kind >= 0]
     for universe, choice in ((one, choice) for one in release.form.universes for choice in one.choices):
-        required = {
-            "kind": "selected", "name": choice.name, "level": choice.level, "mechanism": universe.mechanism,
-            "versions": [query.name for query in choice.versions], "sizes": [query.size for query in choice.versions],
-            "thresholds": [*choice.thresholds], "epsilon": str(choice.epsilon),
-        }  # fmt: skip
+        name, size = f"selected {choice.name}", choice.versions[-1].size
+        required = header_of_answers(choice.level, name, size, universe.mechanism) | {"kind": "selected"}
         path = release.places.of(universe.name, "selected", choice.name, choice.level)
         exact = {str(choice.scale): law_of(universe.mechanism).variance(float(choice.scale))}
-        yield f"what {choice.name} selected", path, required, exact, None
+        yield name, path, required, exact, None
     for _, level, query, path in release.invariants:
-        required = {"kind": "measurement", "level": level.name, "query": query.name, "size": query.size}
         if path.is_file():
-            yield f"invariant {query.name} at {level.name}", path, {**required, "mechanism": "exact"}, {"0": 0.0}, None
+            required = header_of_answers(level.name, query.name, query.size, "exact")
+            yield f"invariant {query.name} at {level.name}", path, required, {"0": 0.0}, None
 
 
 def _note_problems(release: Release) -> Iterator[str]:

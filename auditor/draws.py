@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from auditor.accounting import Use
 from auditor.cliques import CliqueChoice
-from auditor.files import header_and_variances, read_measured
+from auditor.files import header_of_answers, header_problems, read_measured
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
@@ -146,7 +146,6 @@ def clique_draws(choice: CliqueChoice) -> Iterator[Draw]:
 def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Draw]:
     """The measurements of a universe, top level first, and its private choices of detail with what they chose."""
     shares, places = [share for _, share, _ in universe.levels], Places(Path())
-    positive = {(level, query.name) for level, query in universe.positive}
     geounits = spine or [_ANY] * len(shares)
     own_share = [np.full(len(one.codes), 1 << n) for n, one in enumerate(geounits)]
     bits = _paid(spine, shares) if universe.bypass and spine else own_share
@@ -155,8 +154,7 @@ def measured_of(universe: Universe, spine: Sequence[Level] = ()) -> Iterator[Dra
         given = [exact_sum(s for n, s in enumerate(shares) if one >> n & 1) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]
-        for query, part in queries:
-            where_positive = (name, query.name) in positive
+        for query, part, where_positive in queries:
             yield Due(
                 universe.name, name, query.name, universe.kept(query), universe.mechanism,
                 tuple(universe.scale(universe.rest * amount * part) for amount in amounts),
@@ -239,17 +237,14 @@ def _received_problems(spec: Stated, draw: Stated, spine: Sequence[Level], place
         level, (scale,) = next(one for one in spine if one.name == draw["level"]), draw["scales"]
         query = public_spec(spec).universes[0].cells.query(draw["query"])
         path = places.answers("", "measurements", level.name, query.name)
-        required = {
-            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
-            "mechanism": "received", "scale": scale, "variance": float(exact(scale)),
-        }  # fmt: skip
-        header, variances = header_and_variances(path)
-        codes, _ = read_measured(path)
-    name = path.relative_to(places.public).as_posix()
-    if (draw["file"], header) != (name, required) or set(variances.tolist()) != {required["variance"]}:
-        yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
-    if codes != list(level.texts):
-        yield f"public/{name}: has not the areas of level {level.name!r}"
+        name, required = (
+            path.relative_to(places.public).as_posix(),
+            header_of_answers(level.name, query.name, query.size, "received"),
+        )
+        if draw["file"] != name or any(header_problems(path, required, {scale: float(exact(scale))})):
+            yield f"public/manifest.json: lists the draw of {_said(draw)} otherwise than public/{name} states it"
+        if read_measured(path)[0] != list(level.texts):
+            yield f"public/{name}: has not the areas of level {level.name!r}"
 
 
 def _text(draw: Stated, key: str) -> str:

@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 
 from auditor.reading.findings import FormError, understood
 from auditor.reading.guard import GuardedFile
-from auditor.reading.values import FloatArray, IntArray, Stated, zeros
+from auditor.reading.values import IntArray, Stated, zeros
 
 _HEADER = b"spinewise"
 
 
-def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+def read_whole(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """A file, and the program's header in its metadata; FormError where there is none."""
     try:
         with GuardedFile(path, own_groups=False) as file:
             table = file.read()
@@ -29,16 +30,9 @@ def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     return table, header
 
 
-def header_of(path: Path) -> dict[str, Any]:
-    """The program's header in the metadata of a Parquet file."""
-    return _table(path)[1]
-
-
-def header_and_variances(path: Path) -> tuple[dict[str, Any], FloatArray]:
-    """The header of a file, and the variance of each row; FormError where it has none."""
-    table, header = _table(path)
-    with understood(f"{path}: its variances"):
-        return header, table.column("variance").to_numpy().astype(np.float64)
+def header_of_answers(level: str, query: str, size: int, mechanism: str) -> dict[str, Any]:
+    """Of a file of all answers of a query, but for scales and variances."""
+    return {"kind": "measurement", "level": level, "query": query, "size": size, "mechanism": mechanism}
 
 
 def header_problems(
@@ -55,8 +49,9 @@ def header_problems(
     Raises:
         FormError: the file cannot be read, or its header not understood.
     """
-    header, variances = header_and_variances(path)
+    table, header = read_whole(path)
     with understood(f"{path}: its header"):
+        variances = table.column("variance").to_numpy().astype(np.float64)
         stated = header.pop("variance", None)
         own = [[header.get("scale"), stated], *header.pop("others", ())]
         required = {**required, "scale": next(iter(exact))}
@@ -76,7 +71,7 @@ def header_problems(
 
 def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[IntArray], dict[str, Any]]:
     """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
-    table, header = _table(path)
+    table, header = read_whole(path)
     if tuple(table.column_names) != names:
         raise FormError(f"{path}: found the columns {', '.join(table.column_names)}; needed are {', '.join(names)}")
     with understood(f"{path}: its whole numbers"):
@@ -85,17 +80,10 @@ def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[IntArray], di
 
 def read_measured(path: Path) -> tuple[list[str], IntArray]:
     """Geocodes and answers `(n, size)` of a file of measurements or invariants; FormError where it holds others."""
-    table, header = _table(path)
+    table, header = read_whole(path)
     with understood(f"{path}: the answers that its header states"):
         values = np.asarray(table.column("value").combine_chunks().flatten()).astype(np.int64)
         return table.column("geocode").to_pylist(), values.reshape(table.num_rows, int(header["size"]))
-
-
-def read_selected(path: Path) -> list[list[Any]]:
-    """Geocodes, versions and answers of a file of private choices; FormError where it holds something else."""
-    table, _ = _table(path)
-    with understood(str(path)):
-        return [table.column(name).to_pylist() for name in ("geocode", "version", "value")]
 
 
 def hidden_bytes(path: Path) -> str:

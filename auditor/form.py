@@ -14,9 +14,9 @@ from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.mechanisms import NOISE
-from auditor.reading.cells import Cells, Query, largest_households
+from auditor.reading.cells import Cells, Query, largest_household
 from auditor.reading.findings import FormError, exact, understood
-from auditor.reading.spec import MOVED, PublicUniverse, public_spec
+from auditor.reading.spec import MOVED, PublicSpec, PublicUniverse, public_spec
 from auditor.reading.values import Stated, digest, exact_sum
 from auditor.series import ALONE, Series, read_series
 
@@ -45,7 +45,6 @@ class Universe(PublicUniverse):
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
-        levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
         series: the place in a series, whose whole budget it has.
         cliques: the private choice of what is measured, which the budget has the cost of, too.
@@ -58,7 +57,6 @@ class Universe(PublicUniverse):
     neighbours: str
     moved: int
     bypass: bool
-    levels: tuple[tuple[str, Fraction, tuple[tuple[Query, Fraction], ...]], ...]
     choices: tuple[Choice, ...]
     together: int = 1
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
@@ -90,7 +88,7 @@ class Universe(PublicUniverse):
     def measured(self) -> Iterator[tuple[str, Query, Fraction]]:
         """Level, query and part of the budget of all that is measured."""
         for level, share, queries in self.levels:
-            for query, part in queries:
+            for query, part, _ in queries:
                 yield level, query, share * part
 
     def times(self, n: int) -> int:
@@ -130,7 +128,7 @@ class Universe(PublicUniverse):
     def fingerprint(self) -> str:
         """SHA-256 over all that the noise's distribution depends on, as docs/mathematics.md states it."""
         levels = [
-            [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part in queries)]
+            [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part, _ in queries)]
             for level, share, queries in self.levels
         ]
         attributes = [[name, *values] for name, values in self.cells.attributes]
@@ -140,7 +138,13 @@ class Universe(PublicUniverse):
         if self.bypass:
             content.append("bypass")
         if self.choices:
-            content.append(["select", *(_choice_content(choice) for choice in self.choices)])
+            content.append(["select"])
+            for one in self.choices:
+                versions = [
+                    [query.name, least, [list(groups) for groups in query.groups]]
+                    for query, least in zip(one.versions, one.thresholds, strict=True)
+                ]
+                content[-1].append([one.name, one.level, versions, *map(str, (one.share, one.epsilon, one.scale))])
         if self.together > 1:
             content.append(["records per person", self.together])
         if self.amount is not None:
@@ -152,29 +156,23 @@ class Universe(PublicUniverse):
         return digest(content + self.series.content)
 
 
-def _choice_content(choice: Choice) -> list[Any]:
-    versions = [
-        [query.name, least, [list(groups) for groups in query.groups]]
-        for query, least in zip(choice.versions, choice.thresholds, strict=True)
-    ]
-    return [choice.name, choice.level, versions, str(choice.share), str(choice.epsilon), str(choice.scale)]
-
-
 @dataclass(frozen=True, eq=False)
 class Form:
     """The spec: names of the levels, top first, and the universes.
 
     Attributes:
+        public: what is demanded of the release.
         households: companion that persons are joined with -> members of its largest household.
     """
 
-    levels: tuple[str, ...]
+    public: PublicSpec
     universes: tuple[Universe, ...]
     households: Mapping[str, int]
 
-    def universe(self, name: str) -> Universe:
-        """The universe of this name."""
-        return next(one for one in self.universes if one.name == name)
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Their names, top first."""
+        return self.public.levels
 
 
 def read_form(spec: Stated) -> Form:
@@ -202,8 +200,8 @@ def read_form(spec: Stated) -> Form:
         universes = [replace(one, series=series) for one in universes]
         if (chosen := read_choice(spec, [one.cells for one in public.universes])) is not None:
             universes[0] = replace(universes[0], cliques=chosen, budget=universes[0].budget + chosen.cost)
-        households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
-    return Form(public.levels, tuple(universes), households)
+        households = {one: largest_household(public.joins_with(one)) for one in public.joined}
+    return Form(public, tuple(universes), households)
 
 
 def _clipped(sections: Stated) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
@@ -247,18 +245,6 @@ def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, byp
         neighbours=privacy["neighbours"],
         moved=moved,
         bypass=bypass,
-        levels=tuple(
-            (
-                level,
-                exact(content["share"]),
-                # A query is charged in full, wherever its answers are drawn.
-                tuple(
-                    (cells.query(query), exact(stated["share"] if isinstance(stated, dict) else stated))
-                    for query, stated in content.get("queries", ())
-                ),
-            )
-            for level, content in sections["strategy"]["levels"]
-        ),
         choices=tuple(
             _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),

@@ -17,7 +17,7 @@ from typing import Any, Final
 from auditor.accounting import cost_of
 from auditor.clique_redraw import fingerprint_of, read_tables
 from auditor.cliques import CliqueChoice
-from auditor.draws import clique_draws, measured_of
+from auditor.draws import Due, clique_draws, measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
 from auditor.reading.findings import FormError, Found, holds
@@ -211,15 +211,10 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
         yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
         if choice is not None:
             yield holds("ledger", "choice of cliques", _clique_problems(release, secret, choice, read))
-    if named and choice is None and any(_chose_cliques(event, release) for event in read[1]):
+    pairs = (e for e in read[1] if e["kind"] == "charge" and e["mechanism"] == "exponential")
+    chose = {(e["release"], e["dataset"]) for e in pairs if e["query"].startswith("pair ")}
+    if named and choice is None and (release.manifest["spec"]["name"], release.form.universes[0].dataset) in chose:
         yield holds("ledger", "choice of cliques", ["one was charged for this release, and the spec has none"])
-
-
-def _chose_cliques(event: Stated, release: Release) -> bool:
-    """Whether an event charges a choice of cliques for a release of this name."""
-    chose = event["kind"] == "charge" and event["mechanism"] == "exponential" and event["query"].startswith("pair ")
-    own = release.manifest["spec"]["name"], release.form.universes[0].dataset
-    return bool(chose) and (event["release"], event["dataset"]) == own
 
 
 def kept_findings(read: Read, note: Stated | None) -> Iterator[Found]:
@@ -232,14 +227,16 @@ def kept_findings(read: Read, note: Stated | None) -> Iterator[Found]:
 
 def unknown_receipts(receipts: Iterable[Stated], read: Read) -> list[str]:
     """What receipts name that a ledger does not have."""
-    ledger, events = read
     return [
         f"the ledger has no event {one['number']} as stated"
         for one in receipts
-        if one["ledger"] != ledger
-        or not 1 <= int(one["number"]) <= len(events)
-        or events[int(one["number"]) - 1]["hash"] != one["hash"]
+        if one["ledger"] != read[0] or not _knows(read[1], one)
     ]
+
+
+def _knows(events: Sequence[Stated], one: Stated) -> bool:
+    """Whether an event is there by its number and hash."""
+    return 1 <= int(one["number"]) <= len(events) and events[int(one["number"]) - 1]["hash"] == one["hash"]
 
 
 def _unpaid(release: Release, ends: Mapping[str, Stated], note: Stated | None, read: Read | None) -> list[str]:
@@ -276,11 +273,9 @@ def forgotten(ledger: str, events: Sequence[Stated], note: Stated) -> list[str]:
     """Whether a ledger does not know the event that a run noted, or is another."""
     if note["ledger"] != ledger:
         return ["the run was charged in another ledger"]
-    number = note["number"]
-    known = 1 <= number <= len(events) and events[number - 1]["hash"] == note["hash"]
-    return (
-        [] if known else [f"it has forgotten event {number}, which this run noted: it was put back to an older state"]
-    )
+    if _knows(events, note):
+        return []
+    return [f"it has forgotten event {note['number']}, which this run noted: it was put back to an older state"]
 
 
 def charged(
@@ -334,12 +329,11 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
     for universe in release.form.universes:
         name = universe.title
         own = of_run(events, secret, release.context(secret, universe))
-        chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         series = universe.series
         distance = series.distance if series.periods else 1
         moved = moved_by(reach=universe.reach, records=universe.together, series=distance)
         due = [
-            (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else ""),
+            (one.level, one.query + (_BYPASSED if universe.bypass and isinstance(one, Due) else ""),
              one.mechanism, one.scales[0], moved)
             for one in (measured_of(universe) if not series.number else ())
         ]  # fmt: skip

@@ -9,8 +9,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Final
+
+import numpy as np
+
+from auditor.reading.values import FloatArray
+
+#: Numbers beyond which no distribution is tabulated; the program draws no noise that needs more.
+_FARTHEST: Final = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -20,9 +28,7 @@ class Law:
     Attributes:
         distance: of numbers and arrays alike; `unit`: see above.
         rho, epsilon: by the scale, where one number moves by one; ValueError where there is none.
-        variance: of the noise by its scale, and a millionth of that of continuous noise at least.
-        half_width: the least whole h with noise from -h to h in 90 % or more, by the scale.
-        tail: P(X >= k) of wide noise with a scale, k above 0.
+        spread: the variance of continuous noise with a scale.
         quantile: the number that continuous noise with a scale exceeds with a probability below 1/2.
     """
 
@@ -30,43 +36,33 @@ class Law:
     unit: int
     rho: Callable[[Fraction], Fraction]
     epsilon: Callable[[Fraction], Fraction]
-    variance: Callable[[float], float]
-    half_width: Callable[[float], int]
-    tail: Callable[[float, float], float]
+    spread: Callable[[float], float]
     quantile: Callable[[float, float], float]
 
-    def reach(self, scale: float) -> int:
-        """A number that hardly any noise exceeds, once in 10^30."""
-        return math.ceil(self.quantile(1e-30, scale)) + 2
+    def chances(self, scale: float) -> FloatArray:
+        """P(0), P(1), ... to float precision, up to a number that hardly any noise exceeds, once in 10^30."""
+        return _chances(self, scale)
+
+    def variance(self, scale: float) -> float:
+        """Of the noise; a millionth of that of continuous noise at least."""
+        chances = self.chances(scale)
+        return max(2 * float(np.arange(len(chances)) ** 2 @ chances), 1e-6 * self.spread(scale))
+
+    def half_width(self, scale: float) -> int:
+        """The least whole h with noise from -h to h in 90 % or more."""
+        chances = self.chances(scale)
+        return int(np.searchsorted(2 * chances.cumsum() - chances[0], 0.9 - 1e-12))
+
+
+@lru_cache(maxsize=8)
+def _chances(law: Law, scale: float) -> FloatArray:
+    numbers = np.arange(min(_FARTHEST, math.ceil(law.quantile(1e-30, scale)) + 2) + 1)
+    weights = np.exp(-law.distance(numbers) / (law.unit * scale))
+    return np.asarray(weights / (2 * weights.sum() - weights[0]))
 
 
 def _no_epsilon(scale: Fraction) -> Fraction:
     raise ValueError(f"Gaussian noise of the scale {scale} has no epsilon")
-
-
-def _gaussian_variance(scale: float) -> float:
-    """By summation of the whole distribution."""
-    if scale > 10**4:
-        return scale
-    weights = [(k * k, math.exp(-k * k / (2 * scale))) for k in range(1, int(40 * math.sqrt(scale)) + 2)]
-    return max(2 * math.fsum(k * w for k, w in weights) / (1 + 2 * math.fsum(w for _, w in weights)), 1e-6 * scale)
-
-
-def _gaussian_half_width(scale: float) -> int:
-    if scale >= 10**4:
-        return math.ceil(1.6448536269514722 * math.sqrt(scale) - 0.5)
-    weights = [math.exp(-k * k / (2 * scale)) for k in range(1, int(12 * math.sqrt(scale)) + 3)]
-    inside, half = 1.0, 0
-    while inside < 0.9 * (1 + 2 * math.fsum(weights)):
-        inside, half = inside + 2 * weights[half], half + 1
-    return half
-
-
-def _laplace_half_width(scale: float) -> int:
-    ratio, half = math.exp(-1 / scale), max(0, int(scale * 2.2) - 5)
-    while 2 * ratio ** (half + 1) / (1 + ratio) > 0.1 + 1e-12:
-        half += 1
-    return half
 
 
 _LAWS: Final = {
@@ -75,9 +71,7 @@ _LAWS: Final = {
         unit=2,
         rho=lambda scale: 1 / (2 * scale),
         epsilon=_no_epsilon,
-        variance=_gaussian_variance,
-        half_width=_gaussian_half_width,
-        tail=lambda k, scale: math.erfc((k - 0.5) / math.sqrt(2 * scale)) / 2,
+        spread=lambda scale: scale,
         quantile=lambda tail, scale: -NormalDist().inv_cdf(tail) * math.sqrt(scale),
     ),
     "discrete_laplace": Law(
@@ -85,9 +79,7 @@ _LAWS: Final = {
         unit=1,
         rho=lambda scale: 1 / (2 * scale**2),
         epsilon=lambda scale: 1 / scale,
-        variance=lambda scale: max(0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2e-3 else 0.0, 2e-6 * scale * scale),
-        half_width=_laplace_half_width,
-        tail=lambda k, scale: math.exp(-k / scale) / (1 + math.exp(-1 / scale)),
+        spread=lambda scale: 2 * scale * scale,
         quantile=lambda tail, scale: -scale * math.log(2 * tail),
     ),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -23,14 +23,12 @@ from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
 from auditor.reading.values import FloatArray, IntArray
 from auditor.release import Release
-from auditor.sampler import boundaries, chosen, fits, is_wide
+from auditor.sampler import chosen, fits, is_wide
 
 #: Of all measurements together, redrawn with the key.
 _REDRAWN: Final = 6000
 _EXTREMES: Final = 8
 _DEEPEST: Final = 40
-#: Numbers up to which the tail of wide noise is computed; the program draws none that needs more.
-_MOST_TAIL: Final = 4_000_000
 #: Powers of probabilities at which Chernoff's bound is computed, below the mean up to 1.
 _POWERS: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
 _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
@@ -109,30 +107,29 @@ def _positive(release: Release, due: Due) -> Noise:
     return Noise(due.name, due, keys, values - truth, np.zeros_like(keys), problems)
 
 
-def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
-    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice."""
-    each = max(16, _REDRAWN // max(1, len(every)))
-    problems, count, wide = [], 0, 0
-    for one in every:
-        draw = one.draw
-        context = release.context(secret, release.form.universe(draw.universe))
-        wrong, tried = one.wrong(KeyedStream(secret, context, draw.level, draw.query), each)
-        count += tried
-        wide += tried if all(is_wide(draw.mechanism, scale) for scale in draw.scales) else 0
+def drawn_again(subject: str, streams: Iterable[tuple[Noise, KeyedStream]], each: int) -> Found:
+    """Redraw about `each` numbers of each noise, the largest among them, from its stream."""
+    problems, count, wide, whole = [], 0, 0, 0
+    for one, stream in streams:
+        wrong, tried = one.wrong(stream, each)
+        count, whole = count + tried, whole + one.values.size
+        wide += tried if all(is_wide(one.draw.mechanism, scale) for scale in one.draw.scales) else 0
         if wrong:
             problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
-    whole = sum(one.values.size for one in every)
     within = f", {wide:,} of them to within one" if wide else ""
-    yield holds(
-        "noise redrawn",
-        "measurements",
-        problems,
-        well=f"{count:,} of {whole:,} numbers drawn again, each the same{within}",
-    )
+    well = f"{count:,} of {whole:,} numbers drawn again, each the same{within}"
+    return holds("noise redrawn", subject, problems, well=well)
+
+
+def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
+    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice."""
+    context = {one.name: release.context(secret, one) for one in release.form.universes}
+    streams = (KeyedStream(secret, context[n.draw.universe], n.draw.level, n.draw.query) for n in every)
+    each = max(16, _REDRAWN // max(1, len(every)))
+    yield drawn_again("measurements", zip(every, streams, strict=True), each)
     for found in release.selected:
         choice, codes = found.choice, release.level(found.choice.level).texts
-        context = release.context(secret, found.universe)
-        choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
+        choosing = KeyedStream(secret, context[found.universe.name], choice.level, f"select {choice.name}")
         problems = [
             f"{codes[row]} has a version that its key and population do not choose"
             for row, number in enumerate(found.numbers)
@@ -182,7 +179,10 @@ def exceedances(parts: Sequence[tuple[str, Fraction, IntArray]]) -> Found:
     Args:
         parts: mechanism, scale and residuals of each measurement.
     """
-    tails = [(_tail(mechanism, scale), residuals) for mechanism, scale, residuals in parts]
+    tails = [
+        (law_of(mechanism).chances(float(scale))[::-1].cumsum()[::-1], residuals)
+        for mechanism, scale, residuals in parts
+    ]  # of P(X >= k) for k = 0, 1, ...
     n = sum(residuals.size for _, residuals in tails)
     if not n:
         return Found("tails", "all residuals", True, detail="nothing to test")
@@ -205,24 +205,6 @@ def exceedances(parts: Sequence[tuple[str, Fraction, IntArray]]) -> Found:
     )
     detail = f"{said}; notices {power}" if least < ALPHA else f"{n:,} residuals; notices {power}"
     return Found("tails", "all residuals", least >= ALPHA, least, ALPHA, detail)
-
-
-def _tail(mechanism: str, scale: Fraction) -> FloatArray:
-    """P(X >= k) for k = 0, 1, ..., to float precision; of wide noise by the distribution on the real numbers."""
-    if is_wide(mechanism, scale):
-        return _wide_tail(mechanism, float(scale))
-    low, _ = boundaries(mechanism, scale, 64)
-    half = len(low) // 2
-    one = float(1 << 128)
-    tail = np.array([low[half - k] / one for k in range(1, half + 1)])  # P(X <= -k)
-    return np.concatenate([[1 - tail[0]], tail])
-
-
-def _wide_tail(mechanism: str, scale: float) -> FloatArray:
-    """The same by a formula: as far out as depths are tested, or `_MOST_TAIL` numbers of it."""
-    law = law_of(mechanism)
-    tail = [law.tail(k, scale) for k in range(1, min(_MOST_TAIL, law.reach(scale)) + 1)]
-    return np.array([1 - tail[0], *tail])
 
 
 def _beyond(tail: FloatArray, residuals: IntArray, depth: int, side: str) -> tuple[int, float]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from auditor.reading.files import Places, file_name
-from auditor.reading.spec import PublicSpec, PublicUniverse, is_where_positive
+from auditor.check.ratios import averages
+from auditor.reading.files import Places, file_name, sha256
+from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.values import Stated
 
 #: Of every release, the last one if it is signed.
@@ -35,6 +36,18 @@ def strange_files(root: Path, manifest: Stated, spec: PublicSpec) -> list[Path]:
     return [root / path for path in sorted(found) if path not in due and not _REPORT.fullmatch(path.as_posix())]
 
 
+def changed_files(public: Path, listed: Stated) -> Iterator[str]:
+    """A sentence for each file whose hash or size is not what the manifest lists; itself and its signature are not."""
+    for path in sorted(public.rglob("*")):
+        name = path.relative_to(public).as_posix()
+        if path.is_dir() or name.startswith("manifest."):
+            continue
+        if name not in listed:
+            yield f"public/{name} is not listed"
+        elif listed[name] != {"bytes": path.stat().st_size, "sha256": sha256(path)}:
+            yield f"public/{name} is not the file that is listed"
+
+
 def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
     """All files that a release may have."""
     public, central = places.public, (stated.get("collect") or {}).get("central")
@@ -43,7 +56,7 @@ def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
     yield from (public / "polygons" / f"{file_name('level', one)}.geojson" for one, _ in stated["report"]["polygons"])
     yield from (places.of("", "shares", share) for share in spec.shares)
     tables = [
-        places.of(of.name, "tables", one, level) for of in spec.universes for one, _, on in of.tables for level in on
+        places.of(of.name, "tables", one, level) for of in spec.universes for one, _, on, _ in of.tables for level in on
     ]
     yield from tables
     if stated.get("collect"):
@@ -67,18 +80,18 @@ def _files(stated: Stated, spec: PublicSpec, places: Places) -> Iterator[Path]:
 def _computed(universe: PublicUniverse, spec: PublicSpec, publish: Stated, places: Places) -> Iterator[Path]:
     """What follows from the measurements of a universe, beside its tables."""
     name = universe.name
-    tabulated = {level for *_, levels in universe.tables for level in levels}
+    tabulated = {level for table in universe.tables for level in table.levels}
     for level in spec.levels:
         yield places.of(name, "histograms", level)
         if publish["unbiased"] and level in tabulated:
             yield places.of(name, "estimates", level)
-        if name in spec.joined:
+        if name in spec.joined and averages(spec, name, level) is not None:
             yield places.of("", "household_sizes", name, level)
-    for table, _, levels in universe.tables:
+    for table, _, levels, cumulated in universe.tables:
         for level in levels:
             if publish["draws"]:
                 yield places.of(name, "draws", table, level)
-            if table in dict(universe.cumulated):
+            if cumulated:
                 yield places.of(name, "cumulative", table, level)
             if universe.amount is not None:
                 yield places.of("", "amounts", name, table, level)
@@ -92,7 +105,7 @@ def _measured(universe: PublicUniverse, sections: Stated, copied: Sequence[str],
     yield from (places.answers(name, "invariants", level, query.name) for level, query in universe.invariants)
     yield from (places.of(name, "constraints", f"bound-{number}") for number, _ in enumerate(universe.bounds, 1))
     yield from (places.of(name, "selected", choice, own["level"]) for choice, own in sections.get("select", ()))
-    for level, content in sections["strategy"]["levels"]:
-        for query, own in content.get("queries", ()):
-            kind = "positive" if is_where_positive(own) else "measurements"
-            yield from (places.answers(name, kind, at, query) for at in (level, *copied))
+    for level, _, queries in universe.levels:
+        for query, _, where_positive in queries:
+            kind = "positive" if where_positive else "measurements"
+            yield from (places.answers(name, kind, at, query.name) for at in (level, *copied))

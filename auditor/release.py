@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from auditor.draws import Draw, Due, measured_of
-from auditor.files import read_measured, read_selected
+from auditor.files import read_measured, read_whole
 from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.files import Files, Places
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, understood
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
@@ -118,7 +118,9 @@ class Release:
     def _selected(self, universe: Universe, choice: Choice) -> SelectedAnswers:
         level, names = self.level(choice.level), [query.name for query in choice.versions]
         path = self.places.of(universe.name, "selected", choice.name, choice.level)
-        codes, versions, answers = read_selected(path)
+        with understood(str(path)):
+            columns = map(read_whole(path)[0].column, ("geocode", "version", "value"))
+            codes, versions, answers = (column.to_pylist() for column in columns)
         if codes != list(level.texts) or not set(versions) <= set(names):
             raise FormError(
                 f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"

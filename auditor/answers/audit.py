@@ -13,7 +13,7 @@ from typing import Any, Final
 from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
-from auditor.contents import hash_problems, other_versions, receipt_problems, software_problems
+from auditor.contents import hash_problems, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, moved_by, noted, of_run, unknown_receipts
@@ -140,8 +140,7 @@ def _receipt_cost_problems(answer: Answer) -> list[str]:
 
 def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]]) -> list[str]:
     """What is wrong with its charges: another question, mechanism, scale or number of numbers, a lower price, late."""
-    context = answer.records(secret), answer.spine_fingerprint, answer.fingerprint(private=True)
-    own, due = of_run(events, secret, context), []
+    own, due = of_run(events, secret, answer.context_of(secret)), []
     for one in due_parts(answer):
         if (part := answer.parts.get(one.name)) is not None:
             reach = int(part["reach"]) if one.choice else one.reach
@@ -191,8 +190,7 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
     with understood(str(answer.public / "answer.json")):
         yield holds("content", "public/", content_problems(answer))
         yield holds("content", "answer.json", statement_problems(answer) + form_problems(answer))
-        software = answer.stated["software"]
-        yield holds("software", "answer.json", software_problems(software), well=other_versions(software))
+        yield holds("software", "answer.json", software_problems(answer.stated["software"]))
         yield holds("statements", "sensitivity and cost", cost_problems(answer), well="each part costs what it states")
         held = list(cap_problems(answer))
         well = "records have no units" if answer.unit_name is None else "no unit has more than is paid for"

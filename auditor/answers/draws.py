@@ -15,7 +15,7 @@ from auditor.answers.kept import Answer
 from auditor.draws import Draw
 from auditor.keys import KeyedStream
 from auditor.mechanisms import law_of
-from auditor.noise import Noise, exceedances
+from auditor.noise import Noise, drawn_again, exceedances
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.values import IntArray, zeros
 from auditor.sampler import chosen, flipped, is_wide
@@ -61,22 +61,14 @@ def _spread(noise: Noise) -> Found:
 
 def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
     """A sample of each part's noise drawn again, with the largest of it; and of the choices."""
+    context = "spinewise question 2", *answer.context_of(secret)
     for name, part in answer.parts.items():
-        stream = _stream(answer, secret, name)
+        stream = KeyedStream(secret, context, answer.place, name)
         if name in CHOSEN:
             yield _choices(answer, name, part, stream)
             continue
         noise = noise_of(answer, name)
-        wrong, tried = noise.wrong(stream, _REDRAWN)
-        problems = [f"{wrong} of {tried} numbers are not what the key, these records and the question give"]
-        how = " to within one" if is_wide(noise.draw.mechanism, noise.draw.scales[0]) else ""
-        well = f"{tried:,} of {noise.values.size:,} numbers drawn again, each the same{how}"
-        yield holds("noise redrawn", noise.name, problems if wrong else [], well=well)
-
-
-def _stream(answer: Answer, secret: bytes, part: str) -> KeyedStream:
-    context = ("spinewise question 2", answer.records(secret), answer.spine_fingerprint)
-    return KeyedStream(secret, (*context, answer.fingerprint(private=True)), answer.place, part)
+        yield drawn_again(noise.name, [(noise, stream)], _REDRAWN)
 
 
 def _choices(answer: Answer, name: str, part: dict[str, Any], stream: KeyedStream) -> Found:

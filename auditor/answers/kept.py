@@ -289,6 +289,10 @@ class Answer:
         """The keyed fingerprint of what was counted."""
         return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves))
 
+    def context_of(self, secret: bytes) -> tuple[str, str, str]:
+        """What its streams are bound to: what was counted, its areas, and the question with its terms."""
+        return self.records(secret), self.spine_fingerprint, self.fingerprint(private=True)
+
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
         """What answer.json states of each part."""

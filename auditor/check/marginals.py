@@ -54,9 +54,7 @@ def check_marginals(published: PublicRelease) -> None:
 def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
     """What no cell of one universe can have of the attributes that both have, none of the other can have."""
     shared = [name for name in one.cells.names if name in other.cells.names]
-    if not shared or not (one.impossible.any() or other.impossible.any()):
-        return
-    own, theirs = (of.cells.query(" * ".join(shared)) for of in (one, other))
+    own, theirs = (of.cells.query(" * ".join(shared) or "total") for of in (one, other))
     if own.labels != theirs.labels:
         return  # which is said of their sums
     possible, in_other = (

@@ -33,10 +33,6 @@ class PublicRelease:
     levels: tuple[Level, ...]
     counts: Mapping[str, dict[str, Counts]]
 
-    def universe(self, name: str) -> PublicUniverse:
-        """The universe of this name."""
-        return next(universe for universe in self.spec.universes if universe.name == name)
-
     def level(self, name: str) -> Level:
         """The level of this name."""
         return next(level for level in self.levels if level.name == name)

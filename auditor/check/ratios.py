@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from auditor.reading.cells import JoinedGroup, Query, together
+from auditor.reading.cells import Query, together
 from auditor.reading.counts import INTERVAL, ZEROS, LevelFile, read_table, real_numbers
 from auditor.reading.files import Files, value_text
-from auditor.reading.spec import PublicUniverse
+from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.spine import Level
 from auditor.reading.values import BoolArray, FloatArray, IntArray
 
@@ -30,36 +30,34 @@ Number = tuple[str, Query, int]
 
 @dataclass(frozen=True, eq=False)
 class Sized:
-    """What the joins with a companion say of its households' sizes.
+    """Members of one household, at least and at most."""
 
-    Attributes:
-        persons: `(n_cells,)` True for those who live in its households.
-        least, most: members of one household.
-    """
-
-    persons: BoolArray
     least: int
     most: int
 
 
-def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
-    """From the groups of each join with a companion; None where the joins do not say who lives in its households.
+def averages(spec: PublicSpec, companion: str, level: str) -> tuple[Sized, Number, Number] | None:
+    """What average household sizes of a level are made of; None where the joins do not say who lives in households.
 
-    One of the joins has to limit all members of every household from above, and households must differ in size.
+    One of the joins has to limit all members of every household from above, households must differ in size, and persons
+    and households must each be a number of a table.
     """
-    whole = list(map(together, joins))
+    joins, homes = spec.joins_with(companion), spec.universe(companion)
+    whole = [together(join.groups) for join in joins]
     persons = np.logical_or.reduce([one.persons for one in whole])
     limits = [one for one in whole if one.limited and np.array_equal(one.persons, persons)]
-    if not limits:
+    if not limits or any(join.others for join in joins):
         return None
-    least, most = max(int(one.least.min()) for one in limits), min(int(one.most.max()) for one in limits)
-    return Sized(persons, least, most) if least < most else None
+    size = Sized(max(int(one.least.min()) for one in limits), min(int(one.most.max()) for one in limits))
+    own = number_of(spec.universe(""), persons, level)
+    theirs = number_of(homes, np.ones(homes.cells.size, dtype=np.bool_), level)
+    return None if size.least >= size.most or own is None or theirs is None else (size, own, theirs)
 
 
 def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number | None:
     """The first table of a level with an answer that counts just these cells, but for impossible ones."""
     possible = ~universe.impossible
-    for name, answers, levels in universe.tables:
+    for name, answers, levels, _ in universe.tables:
         if level in levels:
             touched = np.unique(answers.of_cell[cells & possible])
             if len(touched) == 1 and np.array_equal((answers.of_cell == touched[0])[possible], cells[possible]):
@@ -70,7 +68,7 @@ def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number 
 def counted_by(own: PublicUniverse, answers: Query, level: str, cells: IntArray) -> str | None:
     """The first of the release's own tables of a level with the same answers; None where there is none."""
     wanted = answers.of_cell[cells]
-    for name, counted, names in own.tables:
+    for name, counted, names, _ in own.tables:
         if level in names and counted.labels == answers.labels and np.array_equal(counted.of_cell, wanted):
             return name
     return None

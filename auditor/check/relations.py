@@ -7,6 +7,7 @@ clip, with y the released records whose amounts are summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.published import PublicRelease
-from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query, joined_groups
-from auditor.reading.counts import Counts, LevelFile, impossible_sums, lists_of, place, read_counts
+from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.counts import Counts, LevelFile, compare, lists_of, place, read_counts
 from auditor.reading.files import LARGEST
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
@@ -66,7 +67,7 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
         exact: what records cannot break (invariants, clips); False: what is said of them (bounds, joins); None: all.
     """
     spec, places, noting = published.spec, published.places, published.files.findings.noting_errors
-    persons = published.universe("")
+    persons = spec.universe("")
     for universe in spec.universes:
         name = universe.name
         relations = [
@@ -80,8 +81,8 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
             with noting():
                 check_relation(published, universe, relation, path)
         with noting():
-            for join in (one for one in spec.joins if one["companion"] == name and not exact):
-                check_join(published, universe, joined_groups(join, persons.cells, universe.cells))
+            for join in () if exact else spec.joins_with(name):
+                check_join(published, universe, join.limits)
         if universe.amount is not None and exact is not False:
             with noting():
                 cells = persons.cells.cells_of(universe.cells)
@@ -89,9 +90,21 @@ def check_relations(published: PublicRelease, *, exact: bool | None = None) -> N
                     check_clip(published, universe, level, cells)
 
 
+def check_sums(published: PublicRelease) -> None:
+    """Report where counts, so far as they can be read, are not the sums over the level below, of every universe."""
+    for universe in published.spec.universes:
+        counts = published.counts[universe.name]
+        for above, below in pairwise(published.levels):
+            if above.name in counts and below.name in counts:
+                path = published.histogram(universe, above)
+                check = published.files.check(path, f"cells that are not the sum over level {below.name!r}")
+                why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
+                compare(check, why, above, universe.cells.label, counts[above.name], sums)
+
+
 def check_join(published: PublicRelease, companion: PublicUniverse, groups: Sequence[JoinedGroup]) -> None:
     """Report where the persons of a group are too few or too many for the households of a companion, at every level."""
-    persons = published.universe("")
+    persons = published.spec.universe("")
     for level in published.levels:
         own, theirs = (published.counts[of.name].get(level.name) for of in (persons, companion))
         if own is not None and theirs is not None:
@@ -138,17 +151,19 @@ def check_clip(published: PublicRelease, universe: PublicUniverse, level: Level,
         cells: of the companion, in which each cell of the release is.
     """
     records, sums = (published.counts[name].get(level.name) for name in ("", universe.name))
-    if universe.amount is None or records is None or sums is None:
+    if (amount := universe.amount) is None or records is None or sums is None:
         return
-    keys, n, found, least, most = impossible_sums(records, sums, cells, universe.amount)
+    counted = records.mapped(cells, sums.width)
+    keys = np.union1d(counted.keys, sums.keys)
+    n = counted.at(keys)
     file = f"companion {universe.name!r} at level {level.name!r}"
     check_within(
         published.files.findings.check(file, "sums that so many records cannot have"),
-        found,
-        least,
-        most,
+        sums.at(keys),
+        amount.first * n,
+        amount.last * n,
         lambda at: place(level, universe.cells.size, universe.cells.label, keys[at]),
-        f"the ends of {universe.amount.column!r}",
+        f"the ends of {amount.column!r}",
         by=lambda at: f" units for {n[at]:,} records",
     )
 
@@ -160,7 +175,6 @@ def check_relation(published: PublicRelease, universe: PublicUniverse, relation:
         FormError: the file of these numbers is missing or damaged.
     """
     files, level, answers = published.files, published.level(relation.level), relation.answers
-    files.seen.add(path)
     if (cells := published.counts[universe.name].get(level.name)) is None:
         return
     columns, released = list(relation.columns), cells.answers(answers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +17,20 @@ import pyarrow as pa
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
 from auditor.check.marginals import DRAWN, check_marginals
 from auditor.check.published import PublicRelease
-from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
-from auditor.check.relations import check_relations
+from auditor.check.ratios import Ratio, averages, check_ratios, counted_by, table_columns
+from auditor.check.relations import check_relations, check_sums
 from auditor.check.reports import check_reports
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
-from auditor.products import strange_files
-from auditor.reading.cells import JoinedGroup, Query, joined_groups
+from auditor.products import changed_files, strange_files
+from auditor.reading.cells import Query
 from auditor.reading.counts import LevelFile, compare, place, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
-from auditor.reading.spec import PublicUniverse, public_spec, read_json
+from auditor.reading.spec import PublicUniverse, Table, public_spec, read_json
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
-
-#: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
-_UNCHECKED = ("measurements", "selected", "estimates", "draws")
 
 
 def check_release(root: Path) -> list[str]:
@@ -74,18 +72,11 @@ def examine(root: Path) -> Findings:
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
+        check_sums(published)
         check_relations(published)
-        with findings.noting_errors():
-            check_marginals(published)
-        for companion in spec.joined:
+        for check in (check_marginals, _check_sizes, _check_amounts, check_reports):
             with findings.noting_errors():
-                _check_joins(published, companion)
-        for universe in spec.universes:
-            if universe.amount is not None:
-                with findings.noting_errors():
-                    _check_amount(published, universe)
-        with findings.noting_errors():
-            check_reports(published)
+                check(published)
         _check_households(published)
         _check_shares(published)
         with findings.noting_errors():
@@ -94,9 +85,11 @@ def examine(root: Path) -> Findings:
                 drawn.fail(sentence)
         check_update(published)
         with understood("public/manifest.json: its spec"):
-            _check_unknown(published)
+            unknown = findings.check("public", "files that the spec does not give")
+            for path in strange_files(run.root, manifest, spec):
+                unknown.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")
         with understood("public/manifest.json: its files"):
-            findings.changed += files.changed(dict(manifest["files"]))
+            findings.changed += changed_files(run.public, dict(manifest["files"]))
     return findings
 
 
@@ -134,22 +127,17 @@ def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
         with files.findings.noting_errors():
             path = published.histogram(universe, level)
             counts[level.name] = read_histogram(files, path, level, universe)
-    for above, below in zip(published.levels, published.levels[1:], strict=False):
-        if above.name in counts and below.name in counts:
-            path = published.histogram(universe, above)
-            check = files.check(path, f"cells that are not the sum over level {below.name!r}")
-            why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
-            compare(check, why, above, universe.cells.label, counts[above.name], sums)
     if published.spec.microdata and universe.amount is None:
         with files.findings.noting_errors():
             _check_microdata(published, universe)
-    for table, answers, names in universe.tables:
-        for level in published.levels:
-            if level.name in names:
-                _check_table(published, universe, table, answers, level)
-    for name, answers in universe.positive:
-        with files.findings.noting_errors():
-            _check_positive(published, universe, name, answers)
+    for table, level in product(universe.tables, published.levels):
+        if level.name in table.levels:
+            _check_table(published, universe, table, level)
+    for name, _, queries in universe.levels:
+        for query, _, where_positive in queries:
+            if where_positive:
+                with files.findings.noting_errors():
+                    _check_positive(published, universe, name, query)
 
 
 def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
@@ -177,23 +165,22 @@ def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None
         compare(check, why, leaves, own.cells.label, records, released)
 
 
-def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
+def _check_table(published: PublicRelease, universe: PublicUniverse, table: Table, level: Level) -> None:
     """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
     files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
-    path = published.places.of(universe.name, "tables", table, level.name)
+    path, answers = published.places.of(universe.name, "tables", table.name, level.name), table.answers
     with files.findings.noting_errors():
         required = None if cells is None else cells.answers(answers)
         check_table(files, path, level, answers, required, margins=margins, least=universe.least)
-    if (term := dict(universe.cumulated).get(table)) is not None:
+    if table.cumulated:
         with files.findings.noting_errors():
-            paths = published.places.of(universe.name, "cumulative", table, level.name), path
-            check_cumulative(files, paths, level, answers, term, cells, margins=margins)
+            paths = published.places.of(universe.name, "cumulative", table.name, level.name), path
+            check_cumulative(files, paths, level, answers, table.cumulated, cells, margins=margins)
 
 
 def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
     """Compare which answers of a level were drawn with the published histogram of the level above."""
     level, path = published.level(name), published.places.answers(universe.name, "positive", name, query.name)
-    published.files.seen.add(path)
     above = published.levels[published.levels.index(level) - 1].name
     if (released := published.counts[universe.name].get(above)) is None:
         return
@@ -203,34 +190,17 @@ def _check_positive(published: PublicRelease, universe: PublicUniverse, name: st
         check.fail(f"{published.files.name(path)}: {sentence} (level {above!r})")
 
 
-def _check_joins(published: PublicRelease, companion: str) -> None:
-    """Compare the average sizes of households with the tables, where their members are all persons."""
-    if companion not in published.counts:
-        raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
-    persons, households = (published.universe(name) for name in ("", companion))
-    joins = [join for join in published.spec.joins if join["companion"] == companion]
-    if not any(join["others"] for join in joins):
-        groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
-        _check_sizes(published, persons, households, groups)
-
-
-def _check_sizes(
-    published: PublicRelease, persons: PublicUniverse, homes: PublicUniverse, groups: Sequence[Sequence[JoinedGroup]]
-) -> None:
-    """Check the average household sizes of every level at which both counts are published."""
-    if (size := sized(groups)) is None:
-        return
-    for level in published.levels:
-        own = number_of(persons, size.persons, level.name)
-        theirs = number_of(homes, np.ones(homes.cells.size, dtype=np.bool_), level.name)
-        if own is not None and theirs is not None:
-            path = published.places.of("", "household_sizes", homes.name, level.name)
-            published.files.seen.add(path)
+def _check_sizes(published: PublicRelease) -> None:
+    """Compare the average sizes of households of every level with the tables, where their members are all persons."""
+    for companion, level in product(published.spec.joined, published.levels):
+        if (found := averages(published.spec, companion, level.name)) is not None:
+            size, *numbers = found
             above, below = (
-                _columns(published, of, table, answers, level, [answers.labels[answer]])[0]
-                for of, (table, answers, answer) in ((persons, own), (homes, theirs))
+                _columns(published, published.spec.universe(name), table, answers, level, [answers.labels[answer]])[0]
+                for name, (table, answers, answer) in zip(("", companion), numbers, strict=True)
             )
             ratio = Ratio(("persons", "households", "average"), above, below, (size.least, size.most))
+            path = published.places.of("", "household_sizes", companion, level.name)
             check_ratios(published.files, path, level, [ratio])
 
 
@@ -242,20 +212,20 @@ def _columns(
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
-def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
-    """Compare the files of sums and means of an amount with the tables."""
-    amount, files, main = universe.amount, published.files, published.universe("")
-    assert amount is not None
-    cells = main.cells.cells_of(universe.cells)
-    for level in published.levels:
-        for table, answers, names in universe.tables:
+def _check_amounts(published: PublicRelease) -> None:
+    """Compare the files of sums and means of amounts with the tables."""
+    files, main = published.files, published.spec.universe("")
+    for universe in published.spec.universes:
+        if (amount := universe.amount) is None:
+            continue
+        cells = main.cells.cells_of(universe.cells)
+        for level, (table, answers, names, _) in product(published.levels, universe.tables):
             if level.name not in names:
                 continue
             with files.findings.noting_errors():
                 sums = _columns(published, universe, table, answers, level, answers.labels)
-                counted = counted_by(main, answers, level.name, cells)
                 counts: list[dict[str, FloatArray]] | list[None] = [None] * answers.size
-                if counted is not None:
+                if (counted := counted_by(main, answers, level.name, cells)) is not None:
                     counts = _columns(published, main, counted, answers, level, answers.labels)
                 limits, unit = (amount.first, amount.last), float(amount.unit)
                 ratios = [
@@ -268,24 +238,15 @@ def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
 
 def _check_households(published: PublicRelease) -> None:
     """Compare the households that persons have the number of with the joins; and tables of persons by household."""
-    spec, files, persons, housed = published.spec, published.files, published.universe(""), dict[str, Housed]()
+    spec, files, housed = published.spec, published.files, dict[str, Housed]()
     for companion in spec.joined if spec.microdata else ():
-        if companion not in published.counts:
-            continue  # which is reported above
         with files.findings.noting_errors():
-            homes = published.universe(companion)
-            limits = [
-                (group, bool(join["others"]))
-                for join in spec.joins
-                if join["companion"] == companion
-                for group in joined_groups({**join, "others": False}, persons.cells, homes.cells)
-            ]
-            own, theirs = (_records(published, universe) for universe in (persons, homes))
+            limits = [(group, join.others) for join in spec.joins_with(companion) for group in join.groups]
+            own, theirs = (_records(published, spec.universe(name)) for name in ("", companion))
             column = own.columns[spec.joined.index(companion)]
             housed[companion] = check_households(files, published.levels[-1], own, theirs, column, limits)
     for table in spec.household_tables:
         with files.findings.noting_errors():
-            files.seen |= {published.places.of("", "household_tables", table.name, level) for level in table.levels}
             if table.companion in housed or not spec.microdata:
                 check_household_table(published, table, housed.get(table.companion))
 
@@ -295,7 +256,6 @@ def _check_shares(published: PublicRelease) -> None:
     files = published.files
     for share, (level, n_columns) in published.spec.shares.items():
         path = published.places.of("", "shares", share)
-        files.seen.add(path)
         with files.findings.noting_errors():
             file = LevelFile(files, path, published.level(level), once=True)
             columns = [f"number_{number + 1}" for number in range(n_columns)]
@@ -308,17 +268,3 @@ def _check_shares(published: PublicRelease) -> None:
                     told = file.saying("has ", values, "; numbers from 0 are allowed")
                     check = file.check("numbers that are none, or negative")
                     check.add(~(np.isfinite(numbers) & (numbers >= 0)), told)
-
-
-def _check_unknown(published: PublicRelease) -> None:
-    """Report published files that the spec does not give: no constraint of theirs is known."""
-    run, files = published.places, published.files
-    free = [run.folder(universe.name) / kind for universe in published.spec.universes for kind in _UNCHECKED]
-    check = files.findings.check("public", "files that the spec does not give")
-    unread = {
-        path
-        for path in run.public.rglob("*.parquet")
-        if path not in files.seen and not any(folder in path.parents for folder in free)
-    }
-    for path in sorted(unread.union(strange_files(run.root, published.manifest, published.spec))):
-        check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")

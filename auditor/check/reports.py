@@ -19,9 +19,8 @@ def check_reports(published: PublicRelease) -> None:
     files, manifest = published.files, published.manifest
     if not (collect := manifest["spec"].get("collect")):
         return
-    own = published.universe("")
+    own = published.spec.universe("")
     path, n = published.places.public / "reports.json", published.records(own)
-    files.seen.add(path)
     used = read_json(path, files.name(path)).get("used")
     if n is not None and used != n:
         said = f"{files.name(path)}: states that {used} reports were used, areas have {n}"

@@ -120,13 +120,8 @@ def _around(columns: Sequence[pa.ChunkedArray], counts: IntArray, least: int, na
     right = np.logical_and.reduce([numbers[1] for numbers in read])
     right &= (lows >= least) & (lows <= counts) & (counts <= highs)
     right &= margins == np.maximum(counts - lows, highs - counts)
-    return right | np.logical_and.reduce([_is_nan(column) for column in columns])
-
-
-def _is_nan(column: pa.ChunkedArray) -> BoolArray:
-    if not pa.types.is_floating(column.type):
-        return np.zeros(len(column), dtype=bool)
-    return np.asarray(pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False))
+    unknown = (pc.is_nan(column.cast(pa.float64(), safe=False)).fill_null(False).to_numpy() for column in columns)
+    return np.asarray(right | np.logical_and.reduce([*unknown]))
 
 
 def check_cumulative(

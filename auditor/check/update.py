@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from auditor.accounting import cost_of
 from auditor.check.published import PublicRelease
-from auditor.files import header_problems, read_measured
+from auditor.files import header_of_answers, header_problems, read_measured
 from auditor.mechanisms import law_of
 from auditor.reading.files import Files, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
@@ -78,10 +78,8 @@ def _check_replaced(files: Files, manifest: Stated, replaces: str) -> None:
     _check_spec(manifest, stated, findings.check("public/manifest.json", kind))
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != "manifest.json":
-            files.seen.add(path)
-            if name not in before or _sha256(path) != before[name]["sha256"]:
-                check.fail(f"{files.name(path)} is not that of the version before")
+        if path.is_file() and name != "manifest.json" and _sha256(path) != before.get(name, {}).get("sha256"):
+            check.fail(f"{files.name(path)} is not that of the version before")
     taken = findings.check("public", "measurements of the version before that are missing or changed")
     for name, entry in sorted(before.items()):
         if _is_taken_over(name) and manifest["files"].get(name, {}).get("sha256") != entry["sha256"]:
@@ -154,11 +152,10 @@ def _check_answer(published: PublicRelease, folder: Path, answer: Stated, stated
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
     path = published.places.answers("", "measurements", level.name, name)
-    published.files.seen.add(path)
     codes, numbers = read_measured(path)
     mechanism, scale = str(answer["mechanism"]), exact(answer["scale"])
     size = math.prod(map(len, terms.values()))
-    required = {"kind": "measurement", "level": level.name, "query": name, "size": size, "mechanism": mechanism}
+    required = header_of_answers(level.name, name, size, mechanism)
     for problem in header_problems(path, required, {str(scale): law_of(mechanism).variance(float(scale))}):
         check.fail(f"{published.files.name(path)}: {problem}")
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)

@@ -161,23 +161,45 @@ class JoinedGroup:
         return bool((self.most != NO_LIMIT).all())
 
 
-def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[JoinedGroup]:
-    """The groups of persons that an entry of the public spec's `join` limits.
+@dataclass(frozen=True, eq=False)
+class Join:
+    """What an entry of the public spec's `join` says of the households of a companion.
+
+    Attributes:
+        others: whether persons who are no members are in the groups, too.
+        groups: of persons, with the members of one household.
+    """
+
+    companion: str
+    others: bool
+    groups: tuple[JoinedGroup, ...]
+
+    @property
+    def limits(self) -> tuple[JoinedGroup, ...]:
+        """The groups with what limits all persons in them."""
+        if not self.others:
+            return self.groups
+        return tuple(replace(group, most=np.full_like(group.most, NO_LIMIT)) for group in self.groups)
+
+
+def read_join(join: Stated, cells: Mapping[str, Cells]) -> Join:
+    """An entry of the public spec's `join`, with the cells of the persons "" and of each companion.
 
     Raises:
         FormError: the entry is none that docs/spec.md describes.
     """
     with understood("public/manifest.json: a join of its spec"):
+        companion = str(join["companion"])
+        if companion not in cells:
+            raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
         form = next((form for form in _FORMS if form in join), None)
         if form is None:
             raise ValueError(f"it has none of the keys {', '.join(_FORMS)}")
-        name = f"{join['companion']} {' and '.join(join.get('present', [form]))}"
-        groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
+        name = f"{companion} {' and '.join(join.get('present', [form]))}"
+        groups = tuple(JoinedGroup(name, *group) for group in _FORMS[form](join, cells[""], cells[companion]))
         if not groups:
             raise ValueError("it limits nobody")
-    if not join["others"]:
-        return groups
-    return [replace(group, most=np.full_like(group.most, NO_LIMIT)) for group in groups]
+        return Join(companion, bool(join["others"]), groups)
 
 
 #: The label of a group, its cells of persons, and the least and most members for each cell of households.
@@ -230,26 +252,6 @@ def _in_words(values: Stated) -> str:
     return " * ".join(" or ".join(labels) for labels in values.values()) or "total"
 
 
-def largest_households(joins: Sequence[Stated], cells: Mapping[str, Cells]) -> dict[str, int]:
-    """For each companion that is joined, the members of its largest household.
-
-    Args:
-        joins: entries of the public spec's `join`.
-        cells: of the persons "", and of each companion.
-
-    Raises:
-        FormError: an entry is none that docs/spec.md describes.
-    """
-    joined: dict[str, list[list[JoinedGroup]]] = {}
-    for join in joins:
-        companion = str(join["companion"])
-        if companion not in cells:
-            raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
-        groups = joined_groups({**join, "others": False}, cells[""], cells[companion])
-        joined.setdefault(companion, []).append(groups)
-    return {companion: _largest(groups) for companion, groups in joined.items()}
-
-
 def together(groups: Sequence[JoinedGroup]) -> JoinedGroup:
     """The groups of a join as one: everybody in them, and how many of these a household has at least and at most."""
     least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
@@ -258,9 +260,9 @@ def together(groups: Sequence[JoinedGroup]) -> JoinedGroup:
     return JoinedGroup("", "", persons, least, most if limited else np.full_like(most, NO_LIMIT))
 
 
-def _largest(joins: Sequence[Sequence[JoinedGroup]]) -> int:
-    """From the groups of each join: the least of the limits that hold for all members, else what is to be stated."""
-    whole = list(map(together, joins))
+def largest_household(joins: Sequence[Join]) -> int:
+    """Members, by joins with one companion: the least of the limits that hold for all, else what is to be stated."""
+    whole = [together(join.groups) for join in joins]
     members, limited = np.logical_or.reduce([one.persons for one in whole]), [one for one in whole if one.limited]
     limits = [int(one.most.max()) for one in limited if np.array_equal(one.persons, members)]
     if limited and np.array_equal(np.logical_or.reduce([one.persons for one in limited]), members):

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from auditor.reading.cells import Cells, Query
 from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
 from auditor.reading.findings import Check, FormError, surplus
-from auditor.reading.spec import Amount, PublicUniverse
+from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
 from auditor.reading.values import FloatArray, IntArray, sums, zeros
 
@@ -86,13 +86,10 @@ class Counts:
         return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
 
     def dense(self, geounits: IntArray) -> IntArray:
-        """The rows of these geounits, `(n, width)`; zeros for -1."""
-        start = np.searchsorted(self.keys, geounits * self.width)
-        lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
-        rows = np.repeat(np.arange(len(geounits)), lengths)
-        positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
-        out = zeros((len(geounits), self.width))
-        out[rows, self.columns[positions]] = self.counts[positions]
+        """The rows of these geounits, which increase, `(n, width)`."""
+        out, near = zeros((len(geounits), self.width)), np.searchsorted(geounits, self.geounits)
+        own = np.append(geounits, -1)[near] == self.geounits
+        out[near[own], self.columns[own]] = self.counts[own]
         return out
 
 
@@ -103,23 +100,6 @@ def counts_digest(counts: Counts, n_geounits: int) -> bytes:
     for part in (np.array([n_geounits, counts.width, len(counts.keys)]), starts, counts.columns, counts.counts):
         digest.update(part.astype("<i8").tobytes())
     return digest.digest()
-
-
-def impossible_sums(
-    records: Counts, sums: Counts, cells: IntArray, amount: Amount
-) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Places with records or a sum, number and sum of each, and the least and the largest sum of so many records.
-
-    Args:
-        records: that are counted.
-        sums: of their amounts, in units.
-        cells: of the sums, in which each cell of the records is.
-        amount: its ends.
-    """
-    counted = records.mapped(cells, sums.width)
-    keys = np.union1d(counted.keys, sums.keys)
-    n = counted.at(keys)
-    return keys, n, sums.at(keys), amount.first * n, amount.last * n
 
 
 class LevelFile:

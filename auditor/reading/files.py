@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.guard import GuardedFile
-from auditor.reading.values import BoolArray, IntArray, Stated, zeros
+from auditor.reading.values import BoolArray, IntArray, zeros
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -30,7 +30,7 @@ _NAMED_COLUMNS = 5
 
 
 class Files:
-    """Reads Parquet files of a folder, and remembers which.
+    """Reads Parquet files of a folder.
 
     Args:
         folder: of a release.
@@ -43,7 +43,6 @@ class Files:
     def __init__(self, folder: Path, label: str = "public") -> None:
         self.folder = folder
         self._label = label or folder.as_posix()
-        self.seen: set[Path] = set()
         self.findings = Findings()
 
     def again(self) -> Files:
@@ -55,15 +54,6 @@ class Files:
     def check(self, path: Path, kind: str) -> Check:
         """Begin a check of a file; see `Check`."""
         return self.findings.check(self.name(path), kind)
-
-    def changed(self, listed: Stated) -> list[str]:
-        """A sentence for each file that was read and is not what a manifest lists by its path in the folder."""
-        found = {path.relative_to(self.folder).as_posix(): path for path in self.seen}
-        return [
-            f"{self.name(found[name])} was changed: its hash is not the one in the manifest"
-            for name in sorted(found)
-            if found[name].is_file() and sha256(found[name]) != (listed.get(name) or {}).get("sha256")
-        ]
 
     def name(self, path: Path) -> str:
         """The file as sentences name it."""
@@ -83,7 +73,6 @@ class Files:
         Raises:
             FormError: the file is missing or damaged, holds more than it can, or has other columns than these.
         """
-        self.seen.add(path)
         name = self.name(path)
         with _reading(name):
             file = GuardedFile(path, rows)

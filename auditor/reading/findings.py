@@ -93,8 +93,8 @@ class Findings:
     """All checks, in the order in which they began.
 
     Attributes:
-        changed: a sentence for each file that was read and is not the one that the manifest lists; whatever was found
-            of it is not found of the release.
+        changed: a sentence for each file that is not the one that the manifest lists; whatever was found of it is not
+            found of the release.
     """
 
     def __init__(self) -> None:

@@ -7,16 +7,16 @@ Read by nothing of the first program, so that no error is shared with it. What i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from auditor.reading.cells import Cells, Query
+from auditor.reading.cells import Cells, Join, Query, read_join
 from auditor.reading.findings import FormError, exact
 from auditor.reading.values import BoolArray, Stated, zeros
 
@@ -60,6 +60,23 @@ class Amount:
     total: bool = False
 
 
+class Table(NamedTuple):
+    """A table: its answers and levels, and the term by which it is published cumulatively, if it is."""
+
+    name: str
+    answers: Query
+    levels: tuple[str, ...]
+    cumulated: str
+
+
+class Asked(NamedTuple):
+    """A query of a level, its share, and whether answers are drawn only where the released area above is positive."""
+
+    query: Query
+    share: Fraction
+    where_positive: bool
+
+
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
     """What is demanded of one universe; "" is the release's own, others are companions.
@@ -67,10 +84,8 @@ class PublicUniverse:
     Attributes:
         impossible: `(n_cells,)` the structural zeros.
         invariants: level and answers.
-        tables: name, answers and levels.
-        cumulated: of these, the name of each that is published cumulatively, and the term that is cumulated.
+        levels: of the strategy: name, share of the budget, and what is measured.
         amount: None where each record counts one.
-        positive: level and query of what is drawn only where the released area above is positive.
     """
 
     name: str
@@ -78,10 +93,9 @@ class PublicUniverse:
     impossible: BoolArray
     invariants: tuple[tuple[str, Query], ...]
     bounds: tuple[Relation, ...]
-    tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
+    tables: tuple[Table, ...]
+    levels: tuple[tuple[str, Fraction, tuple[Asked, ...]], ...]
     amount: Amount | None = None
-    cumulated: tuple[tuple[str, str], ...] = ()
-    positive: tuple[tuple[str, Query], ...] = ()
 
     @property
     def title(self) -> str:
@@ -122,7 +136,7 @@ class PublicSpec:
         levels: top first.
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
         margins, microdata: whether they are published.
-        joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
+        joins: of persons with households.
         household_tables: of persons by their households.
         names: level whose areas have names -> their languages, "" for the one that is not stated.
         shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
@@ -137,7 +151,7 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
-    joins: tuple[Stated, ...]
+    joins: tuple[Join, ...]
     household_tables: tuple[Crossed, ...]
     names: Mapping[str, tuple[str, ...]]
     shares: Mapping[str, tuple[str, int]]
@@ -148,7 +162,15 @@ class PublicSpec:
     @property
     def joined(self) -> tuple[str, ...]:
         """The companions that persons are joined with, in the order of the joins."""
-        return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
+        return tuple(dict.fromkeys(join.companion for join in self.joins))
+
+    def joins_with(self, companion: str) -> list[Join]:
+        """Those with one companion."""
+        return [join for join in self.joins if join.companion == companion]
+
+    def universe(self, name: str) -> PublicUniverse:
+        """The universe of this name."""
+        return next(universe for universe in self.universes if universe.name == name)
 
 
 def read_json(path: Path, name: str = "") -> dict[str, Any]:
@@ -168,16 +190,16 @@ def public_spec(spec: Stated) -> PublicSpec:
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
     universes = [_universe(name, own, levels) for name, own in {"": spec, **_pairs(spec["companions"])}.items()]
+    cells = {universe.name: universe.cells for universe in universes}
     return PublicSpec(
         levels=levels,
         prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
         universes=tuple(universes),
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
-        joins=tuple(_join(entry) for entry in spec.get("join", ())),
+        joins=tuple(read_join(_tables_of(entry), cells) for entry in spec.get("join", ())),
         household_tables=tuple(
-            _crossed(name, section, universes, levels)
-            for name, section in _pairs(spec.get("household_tables", [])).items()
+            _crossed(name, section, cells, levels) for name, section in _pairs(spec.get("household_tables", [])).items()
         ),
         names={
             _level(level, levels): tuple(_pairs(section["name"]))
@@ -204,9 +226,8 @@ def _bin(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], levels: tuple[str, ...]) -> Crossed:
+def _crossed(name: str, section: Stated, cells: Mapping[str, Cells], levels: tuple[str, ...]) -> Crossed:
     companion = str(section["companion"])
-    cells = {universe.name: universe.cells for universe in universes}
     if companion not in cells or not companion:
         raise ValueError(f"the table {name!r} is about households of {companion!r}, which is no companion")
     return Crossed(
@@ -218,14 +239,14 @@ def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], le
     )
 
 
-def _join(entry: Stated) -> dict[str, Any]:
+def _tables_of(entry: Stated) -> dict[str, Any]:
     """An entry of `join`, its tables as mappings."""
     tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
     if "householder" in entry:
         tables["householder"] = _pairs(entry["householder"])
     if "table" in entry:
         tables["table"] = {answer: _pairs(row) for answer, row in _pairs(entry["table"]).items()}
-    return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
+    return {**entry, **tables}
 
 
 def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUniverse:
@@ -238,11 +259,6 @@ def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUni
     impossible = np.zeros(cells.size, dtype=np.bool_)
     for combination in sections["structural_zeros"]:
         impossible |= cells.fitting(_lists(combination))
-    tables = tuple(
-        (table, cells.query(section["query"]), tuple(_level(level, levels) for level in _texts(section["levels"])))
-        for table, section in _pairs(sections["tables"]).items()
-    )
-    stated = {table: section.get("cumulative") for table, section in _pairs(sections["tables"]).items()}
     return PublicUniverse(
         name=name,
         amount=_amount(sections),
@@ -254,33 +270,37 @@ def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUni
             for query in queries
         ),
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
-        tables=tables,
-        cumulated=tuple((table, _cumulated(stated[table], answers)) for table, answers, _ in tables if stated[table]),
-        positive=tuple(
-            (_level(level, levels[1:]), cells.query(query))
-            for level, content in sections.get("strategy", {}).get("levels", ())
-            for query, stated_query in content.get("queries", ())
-            if is_where_positive(stated_query)
+        tables=tuple(
+            _table(table, cells.query(section["query"]), section, levels)
+            for table, section in _pairs(sections["tables"]).items()
+        ),
+        levels=tuple(
+            (
+                _level(level, levels),
+                exact(content.get("share", 0)),
+                tuple(_asked(cells.query(query), one, level == levels[0]) for query, one in content.get("queries", ())),
+            )
+            for level, content in sections["strategy"]["levels"]
         ),
     )
 
 
-def is_where_positive(stated: Any) -> bool:
-    """Whether a query of a level, as it is stated, is drawn only where the released area above is positive."""
-    if isinstance(stated, dict) and stated.get("where") is not None:
-        if stated["where"] != "parent positive":
-            raise ValueError(f"answers are not drawn where {stated['where']!r:.60}")
-        return True
-    return False
+def _asked(query: Query, stated: Any, top: bool) -> Asked:
+    share, where = (stated["share"], stated.get("where")) if isinstance(stated, dict) else (stated, None)
+    if where not in (None, "parent positive") or (top and where):
+        raise ValueError(f"answers are not drawn where {where!r:.60}")
+    return Asked(query, exact(share), where is not None)
 
 
-def _cumulated(stated: object, answers: Query) -> str:
-    """The term of a query that is cumulated: the one that is named, else the only one with several values."""
+def _table(name: str, answers: Query, section: Stated, levels: tuple[str, ...]) -> Table:
+    """With the term that is cumulated: the one that is named, else the only one with several values."""
+    stated = section.get("cumulative")
     several = [name for name, labels in zip(answers.names, answers.terms, strict=True) if len(labels) > 1]
     term = stated if isinstance(stated, str) else several[0] if len(several) == 1 else None
-    if term not in answers.names:
+    if stated and term not in answers.names:
         raise ValueError(f"cumulative numbers of {answers.name!r} by {stated!r} are not possible")
-    return str(term)
+    of = tuple(_level(level, levels) for level in _texts(section["levels"]))
+    return Table(name, answers, of, str(term) if stated else "")
 
 
 def _amount(sections: Stated) -> Amount | None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.accounting import Use, loss_distribution, rho_of
+from auditor.accounting import Use, cost_of, loss_distribution
 from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
@@ -301,6 +301,6 @@ def best_guess(uses: Sequence[Use]) -> float:
 
     TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
     """
-    rho = float(exact_sum(rho_of(use) for use in uses))
+    rho = float(exact_sum(cost_of(use, zcdp=True) for use in uses))
     loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
     return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)

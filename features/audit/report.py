@@ -87,7 +87,6 @@ TEMPLATES = all_marked(
     "the release before",
     "{n} events",
     "nothing but rows and headers",
-    "those installed here",
     "a public test key: not searched",
     "not one of the keys that numbers of {bits} bits give in twelve ways",
     "nothing to test",

@@ -21,6 +21,7 @@ from pipeline.model.exact import decimal_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement
 from pipeline.published import PublishedRelease
+from pipeline.release.privacy_statement import drawn_of
 
 #: What the publisher fills in; a date that the registry's template has for the same.
 TO_FILL_IN, NO_DATE = "TO BE FILLED IN", "1900-01-01"
@@ -187,9 +188,9 @@ def _description(release: PublishedRelease) -> str:
 def _exact(release: PublishedRelease) -> str:
     """What is published without noise."""
     exact = [
-        f"- {query.query} at level {query.level}{f' ({statement.universe})' if statement.universe else ''}"
-        for statement in release.manifest.privacy
-        for query in statement.invariants
+        f"- {query.name} at level {level}{f' ({one.name})' if one.name else ''}"
+        for one in release.universes
+        for level, query in one.invariants
     ]
     facilities = [f"- {bound.name}: number of facilities" for one in release.universes for bound in one.bounds]
     return "\n".join([*exact, *facilities]) or "None beyond the list of areas."
@@ -224,9 +225,9 @@ def _accounting(release: PublishedRelease) -> dict[str, _Value]:
     """How losses add up, and what is done after the noise."""
     zcdp = release.manifest.privacy[0].framework == "zcdp"
     shares = [
-        f"- {one.universe or 'main'}, {noise.level}, {noise.query}: {noise.share} of the budget"
-        for one in release.manifest.privacy
-        for noise in one.noise
+        f"- {one.name or 'main'}, {drawn.level}, {drawn.query}: {drawn.cost / one.budget} of the budget"
+        for one in release.universes
+        for drawn in drawn_of(one)
     ]
     added_up = "\n".join([f"{'rho' if zcdp else 'epsilon'} adds up over all measurements:", *shares])
     return {
@@ -236,7 +237,7 @@ def _accounting(release: PublishedRelease) -> dict[str, _Value]:
 
 
 def _mechanisms(release: PublishedRelease) -> str:
-    used = dict.fromkeys(noise.mechanism for one in release.manifest.privacy for noise in one.noise)
+    used = dict.fromkeys(drawn.mechanism.mechanism for one in release.universes for drawn in drawn_of(one))
     made, address = release.manifest.software, release.spec.about.software_url
     drawn_here = (
         f"- {made.name} {made.version}: exact sampling in whole numbers, budgets as fractions, randomness from AES-256 "

@@ -63,7 +63,7 @@ class UniversePlan:
         """JSON-able."""
         return {
             "universe": self.universe.name,
-            "privacy": self.statement.model_dump(mode="json", exclude={"noise", "universe"}),
+            "privacy": self.statement.model_dump(mode="json", exclude={"universe"}),
             "estimator": self.expectation.estimator,
             "expected": [vars(row) for row in self.rows],
         }

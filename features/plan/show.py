@@ -63,8 +63,8 @@ def show_summary(plan: PlannedRelease, console: Console) -> None:
     for each in plan.universes:
         for line in _bought(each, CalledInPlan.of(plan.spec, each.universe)):
             console.print(line, soft_wrap=True)
-    held = [one for each in plan.universes for one in each.statement.invariants]
-    if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
+    held = [one for each in plan.universes for one in each.universe.invariants]
+    if exact := dict.fromkeys(f"{query.name} of every {level}" for level, query in held):
         console.print(f"Published exactly (not protected): {', '.join(exact)}.", soft_wrap=True)
     _show_beyond(plan, console)
 
@@ -161,8 +161,8 @@ def show_asked(plan: PlannedRelease, console: Console) -> None:
 def _show_universe(plan: UniversePlan, console: Console, called: CalledInPlan) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
     console.print(f"{name}. {plan.statement.words}")
-    for invariant in plan.statement.invariants:
-        console.print(f"Published exactly (not protected): {invariant.query} of every {invariant.level}.")
+    for level, query in plan.universe.invariants:
+        console.print(f"Published exactly (not protected): {query.name} of every {level}.")
     _show_expected(plan, console, called)
     unit = _unit(plan.universe)
     console.print(

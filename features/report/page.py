@@ -24,11 +24,10 @@ from pipeline.pages.data import Write, nowhere
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.noise.mechanism import NoiseSpec
-from pipeline.privacy.noise.mechanisms import mechanism
 from pipeline.publishing.promises import Promises
 from pipeline.release.area_sizes import size_labels
 from pipeline.release.changes import Changes, Move, TableChanges, read_changes
-from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.privacy_statement import PrivacyStatement, drawn_of
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, RECEIVED, UNCHARGED, Status
 from pipeline.spec.release_spec import ReleaseSpec
@@ -142,10 +141,7 @@ def promised(
         "households": promises.households,
         "beyond": promises.beyond_limits,
         "source": page_template(*universes[0].source.template, texts).module,
-        "budgets": {
-            one.name: _division(one, statement, texts)
-            for one, statement in zip(of_promises(universes), statements, strict=True)
-        },
+        "budgets": {one.name: _division(one, texts) for one in of_promises(universes)},
         "citation": spec.about.cited(spec.name, texts),
     }
 
@@ -163,14 +159,13 @@ class DivisionView:
     heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
 
 
-def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> DivisionView:
-    shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
-    scales = {(noise.level, noise.query): noise for noise in statement.noise}
+def _division(universe: Universe, texts: Texts) -> DivisionView:
+    drawn_here = {(one.level, one.query): one for one in drawn_of(universe)}
+    shares = {at: one.cost / universe.budget for at, one in drawn_here.items()}
     largest = max(shares.values(), default=Fraction(1))
     heat: dict[str, dict[str, tuple[str, float, str]]] = {}
     for (level, query), share in shares.items():
-        noise = scales[level, query]
-        drawn, text = mechanism(noise.mechanism, Fraction(noise.scale)), texts("a choice")
+        drawn, text = drawn_here[level, query].mechanism, texts("a choice")
         if isinstance(drawn, NoiseSpec):
             counted = universe.source.on_counts(drawn)
             variance = drawn.continuous_variance * (counted.counts if isinstance(counted, MixedNoise) else 1)
@@ -464,7 +459,7 @@ def _universe(
             (words.labels.attribute(attribute.name), len(attribute.values)) for attribute in universe.schema.attributes
         ),
         n_zeros=int(universe.structural_zeros.sum()),
-        queries=() if statement is None else tuple(dict.fromkeys(noise.query for noise in statement.noise)),
+        queries=tuple(dict.fromkeys(str(one["query"]) for one in division.budget)),
         division=division,
         margins=rows,
     )

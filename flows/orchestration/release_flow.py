@@ -61,10 +61,11 @@ from pipeline.execution.steps import (  # noqa: E402
     Step,
     shown_time,
 )
+from pipeline.model.exact import decimal_text  # noqa: E402
 from pipeline.model.universe import promised  # noqa: E402
 from pipeline.release.layout import RunDirectory  # noqa: E402
 from pipeline.release.manifest import read_manifest  # noqa: E402
-from pipeline.release.privacy_statement import privacy_statement  # noqa: E402
+from pipeline.release.privacy_statement import drawn_of  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.from_measurements import received_release  # noqa: E402
 from pipeline.runs.request import CheckedRequest, Engine, Request, check_request  # noqa: E402
@@ -347,21 +348,20 @@ def plan_rows(steps: tuple[Step, ...]) -> list[Row]:
 
 
 def budget_rows(checked: CheckedRequest) -> list[Row]:
-    """Every measurement with its share of the budget and its noise, as the manifest will state them."""
+    """Every measurement with its share of the budget and its noise."""
     rows: list[Row] = []
     for universe in checked.universes:
-        statement = privacy_statement(universe)
         rows += [
             {
                 "universe": universe.name or "main",
-                "budget": f"{statement.framework} {statement.budget}",
-                "level": noise.level,
-                "query": noise.query,
-                "share": noise.share,
-                "mechanism": noise.mechanism,
-                "scale": noise.scale_decimal,
+                "budget": f"{universe.framework} {universe.budget}",
+                "level": drawn.level,
+                "query": drawn.query,
+                "share": str(drawn.cost / universe.budget),
+                "mechanism": drawn.mechanism.mechanism,
+                "scale": decimal_text(drawn.mechanism.scale),
             }
-            for noise in statement.noise
+            for drawn in drawn_of(universe)
         ]
     return rows
 

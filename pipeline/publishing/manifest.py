@@ -29,7 +29,6 @@ def manifest_of(job: Job, key: KeyStatement, files: dict[str, FileEntry] | None 
         software=software(),
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
-        public_seed=job.spec.postprocess.seed,
         draws=plan_of(job).draws,
         privacy=promises.made_elsewhere if job.status == MADE_ELSEWHERE else promises.statements,
         accounts=promises.accounts,

@@ -91,7 +91,6 @@ class Manifest(Stated):
     Attributes:
         release: its name.
         spec: as written, without what is not public.
-        public_seed: of ties, simulations and samples.
         draws: all that is drawn of the records, universe by universe: what was chosen before, what is measured, and
             private choices of detail with the noise on what they chose; of what others drew only what was received.
         privacy: one statement for each universe whose people are promised something.
@@ -117,7 +116,6 @@ class Manifest(Stated):
     software: Software
     status: Status
     spec: dict[str, JsonValue]
-    public_seed: int
     draws: tuple[StatedDraw, ...]
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()

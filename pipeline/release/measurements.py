@@ -391,12 +391,9 @@ def answered(selection: Selection, chosen: IntArray) -> BoolArray:
 def _selected_form(selection: Selection) -> Form:
     header = {
         "kind": "selected",
-        "name": selection.name,
         "level": selection.level,
-        "versions": [query.name for query in selection.versions],
-        "sizes": [query.size for query in selection.versions],
-        "thresholds": [least for _, least in selection.select.versions],
-        "epsilon": str(selection.select.epsilon),
+        "query": selection.select.measured_name,
+        "size": selection.size,
         "mechanism": selection.noise.mechanism,
         "scale": str(selection.noise.scale),
         "variance": selection.noise.variance,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 from pipeline.model.exact import decimal_text, epsilon_text
+from pipeline.model.promise import MechanismUse
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
 from pipeline.privacy.accounting.neighbours import change_in_words, record_change, vacuous
 from pipeline.privacy.budget import BUDGET_NAMES, Framework, Neighbours
-from pipeline.privacy.noise.mechanisms import MechanismName
 from pipeline.release.stated import Stated
 
 _BYPASS = (
@@ -28,32 +27,6 @@ _MADE_ELSEWHERE = (
 )
 
 
-class NoiseStatement(Stated):
-    """Noise on one query at one level; or one private choice, or the noise on what was chosen.
-
-    Attributes:
-        query: of a choice "select NAME", of what was chosen "selected NAME".
-        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace, epsilon of the exponential mechanism by
-            which choices are made, as an exact fraction.
-        scale_decimal: the same as a decimal, rounded up where it does not end.
-        share: of the universe's budget, as an exact fraction.
-    """
-
-    level: str
-    query: str
-    mechanism: MechanismName
-    scale: str
-    scale_decimal: str
-    share: str
-
-
-class InvariantStatement(Stated):
-    """A query that is published exactly at a level."""
-
-    level: str
-    query: str
-
-
 class PrivacyStatement(Stated):
     """What is guaranteed about one universe ("" is the release's own, others are its companions).
 
@@ -61,7 +34,7 @@ class PrivacyStatement(Stated):
 
     Attributes:
         framework: "local" of reports alone; of reports beside a central release, that of the release.
-        budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
+        budget: rho (zcdp) or epsilon (pure), as an exact fraction.
         delta: "0" in the pure framework, and of reports.
         conversion: how the bound on epsilon follows from the budget that the account calls `zcdp`.
         words: the guarantee as text.
@@ -71,12 +44,9 @@ class PrivacyStatement(Stated):
     framework: Framework
     neighbours: Neighbours
     budget: str
-    budget_decimal: str
     delta: str
     conversion: str
     words: str
-    noise: tuple[NoiseStatement, ...]
-    invariants: tuple[InvariantStatement, ...]
 
 
 def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:
@@ -100,7 +70,6 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         framework=universe.framework,
         neighbours=universe.neighbours,
         budget=str(universe.budget),
-        budget_decimal=decimal_text(universe.budget),
         delta=decimal_text(delta),
         conversion=CONVERSION if zcdp else "none: the budget is epsilon",
         words=_in_words(universe, delta)
@@ -111,8 +80,6 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         + _added(universe)
         + _series(universe)
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
-        noise=tuple(_noise(universe)),
-        invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
     )
 
 
@@ -159,22 +126,13 @@ def _series(universe: Universe) -> str:
 
 def _of_reports(universe: Universe) -> PrivacyStatement:
     """The guarantee of reports that were randomised by their senders; nothing else is drawn."""
-    exact = tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants)
-    stated = {"universe": universe.name, "neighbours": universe.neighbours, "noise": (), "invariants": exact}
+    stated = {"universe": universe.name, "neighbours": universe.neighbours}
     return PrivacyStatement.model_validate(stated | local_promise(universe))
 
 
-def _noise(universe: Universe) -> Iterator[NoiseStatement]:
-    """Of every query, of private choices and what they choose, then of what was drawn before."""
-    for one in (*universe.uses, *(() if universe.earlier is None else universe.earlier.uses)):
-        yield NoiseStatement(
-            level=one.level,
-            query=one.query,
-            mechanism=one.mechanism.mechanism,
-            scale=str(one.mechanism.scale),
-            scale_decimal=decimal_text(one.mechanism.scale),
-            share=str(one.cost / universe.budget),
-        )
+def drawn_of(universe: Universe) -> tuple[MechanismUse, ...]:
+    """Every query, private choices and what they choose, then what was drawn before."""
+    return (*universe.uses, *(() if universe.earlier is None else universe.earlier.uses))
 
 
 def _in_words(universe: Universe, delta: Fraction) -> str:

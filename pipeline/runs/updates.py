@@ -316,7 +316,7 @@ def doubt_of_records(path: Path, folder: Path, manifest: AnswerManifest, release
 
 
 #: What a version states as the one before does: it has the same noise, of the same records, charged once.
-_KEPT = ("release", "status", "public_seed", "key_salt", "key_commitment", "input_fingerprints", "charging", "receipts")
+_KEPT = ("release", "status", "key_salt", "key_commitment", "input_fingerprints", "charging", "receipts")
 
 
 def update_problems(job: Job, manifest: Manifest) -> list[str]:

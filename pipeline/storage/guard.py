@@ -227,14 +227,12 @@ class GuardedFile:
                     f"{values:,} at most, and it is not read"
                 )
 
-    def check_whole(self, columns: Sequence[str] | None = None) -> None:
+    def check_whole(self) -> None:
         """ReleaseError where the file states more than a file of its bytes holds, and nobody knows its rows."""
-        names = self.schema_arrow.names if columns is None else columns
         n_bytes = 8 * sum(
             self.metadata.row_group(group).column(index).num_values
             for group in range(self.num_row_groups)
             for index in range(self.metadata.num_columns)
-            if self.metadata.row_group(group).column(index).path_in_schema.split(".")[0] in names
         )
         size = os.fstat(self._bytes.fileno()).st_size
         if self._rows is None and n_bytes > _WHOLE_BYTES + _WHOLE_RATIO * size:
@@ -251,13 +249,11 @@ class GuardedFile:
         names = None if columns is None else list(columns)
         return self._spelled(self._file.read_row_group(group, columns=names, use_threads=use_threads))
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self) -> pa.Table:
         """The whole file; ReleaseError where it holds more than a file of its size can."""
-        self.check_whole(columns)
-        parts = [self.read_row_group(group, columns=columns) for group in range(self.num_row_groups)]
-        if not parts:
-            return self._plain.read(columns=None if columns is None else list(columns))
-        return pa.concat_tables(parts)
+        self.check_whole()
+        parts = [self.read_row_group(group) for group in range(self.num_row_groups)]
+        return pa.concat_tables(parts) if parts else self._plain.read()
 
     def _check(self, *, own_groups: bool) -> None:
         if self._rows is not None:

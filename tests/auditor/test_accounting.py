@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from auditor.accounting import epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
+from auditor.accounting import cost_of, losses_epsilon, zcdp_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
@@ -30,8 +30,8 @@ def test_epsilon_is_that_of_the_first_program(rho: str, delta: str) -> None:
 def test_each_mechanism_costs_what_the_first_program_says(name: str) -> None:
     for scale, moved in ((Fraction(1, 5), 2), (Fraction(7, 3), 1)):
         theirs = mechanism(name, scale)
-        assert rho_of((name, scale, moved)) == theirs.rho(moved)
-        assert name == "discrete_gaussian" or theirs.epsilon(moved) == epsilon_of((name, scale, moved))
+        assert cost_of((name, scale, moved), zcdp=True) == theirs.rho(moved)
+        assert name == "discrete_gaussian" or theirs.epsilon(moved) == cost_of((name, scale, moved), zcdp=False)
 
 
 @pytest.mark.parametrize("chooser", ["exponential", "permute_and_flip"])

@@ -10,8 +10,6 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +145,6 @@ def _children_apart(root: Path) -> None:
     rewritten(root, "histograms/county.parquet", change)
 
 
-def _stated_scale(root: Path) -> None:
-    def change(content: dict[str, Any]) -> None:
-        entry = content["privacy"][0]["noise"][0]
-        entry["scale"] = str(Fraction(entry["scale"]) * 2)
-        entry["scale_decimal"] = str(Decimal(entry["scale_decimal"]) * 2)
-
-    resealed(root, change)
-
-
 def _stated(change: Callable[[dict[str, Any]], object]) -> Edit:
     """The manifest says something else."""
     return lambda root: resealed(root, change)
@@ -215,8 +204,7 @@ PLANTED: tuple[Mutant, ...] = (
         f"{_STATED}_Account.statement",
         "pld_epsilon(uses, self.delta)", "0.95 * (pld_epsilon(uses, self.delta) or 0)")),
     mutant("an attribute that is said to move one answer", "s", plant=attribute(statements, "_MOVES", 1)),
-    mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
-    mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),
+    mutant("another budget in a statement", "sv", edit=_stated(lambda m: m["privacy"][0].update(budget="1/7"))),
     mutant("a draw that is not in the list of draws", "svc", edit=_stated(lambda m: m["draws"].pop())),
     mutant("a draw in the list for which no spec calls", "svc",
            edit=_stated(lambda m: m["draws"].append({**m["draws"][0], "query": "again"}))),

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import About, PrivacyAccount, Statement, statement_of
-from pipeline.privacy.budget import Framework
 
 if TYPE_CHECKING:
     from pipeline.model.source import Randomiser
@@ -49,20 +48,16 @@ def local_account(universe: Universe) -> PrivacyAccount:
     mechanism = _mechanism_of(universe)
     ever = mechanism.for_ever
     memoised = ever is not None and ever.ratio == mechanism.bound.ratio
-    framework: Framework = "local"
     one = "one respondent's having another answer, which was sent in one report"
     if memoised:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
     record = _statement("record", "", universe.budget, 1, f"the effect of {one}")
     groups = () if memoised else _several(universe.budget, mechanism)
     for central in universe.source.releases:
-        framework, (record, *groups_of_both) = central.framework, _of_both_together(universe, central, memoised)
+        record, *groups_of_both = _of_both_together(universe, central, memoised)
         groups = tuple(groups_of_both)
     return PrivacyAccount(
         universe=universe.name,
-        framework=framework,
-        neighbours=universe.neighbours,
-        delta="0" if framework == "local" else str(universe.delta),
         record=record,
         attributes=(),
         places=(),
@@ -113,7 +108,6 @@ def local_promise(universe: Universe) -> dict[str, str]:
     promise = {
         "framework": "local",
         "budget": str(universe.budget),
-        "budget_decimal": decimal_text(universe.budget),
         "delta": "0",
         "conversion": "epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
         "words": words,
@@ -130,7 +124,6 @@ def _figures(universe: Universe, central: Central) -> dict[str, str]:
     return {
         "framework": central.framework,
         "budget": str(both),
-        "budget_decimal": decimal_text(both),
         "delta": decimal_text(universe.delta),
         "conversion": _ADDED + CONVERSION if zcdp else _SUM,
     }

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.budget import Framework
 
 About = Literal["record", "attribute", "place", "group", "person", "household"]
 
@@ -135,14 +135,10 @@ class PrivacyAccount(_Model):
     """All statements about one universe ("" is the release's own, others are its companions).
 
     Attributes:
-        delta: "0" in the pure framework.
         places: for each level but the lowest, top first.
     """
 
     universe: str
-    framework: Framework
-    neighbours: Neighbours
-    delta: str
     record: Statement
     attributes: tuple[Statement, ...]
     places: tuple[Statement, ...]

@@ -120,9 +120,6 @@ def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAcc
     counted = _COUNTED if universe.unit.left_out else ""
     return PrivacyAccount(
         universe=universe.name,
-        framework=universe.framework,
-        neighbours=universe.neighbours,
-        delta=str(account.delta),
         record=_of_record(universe, account, spending.record),
         attributes=tuple(
             account.statement("attribute", name, spent, _attribute_words(name, change) + counted, change.records)

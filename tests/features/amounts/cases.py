@@ -68,12 +68,14 @@ def _means(root: Path, low: int, high: int) -> None:
 def _noise(root: Path, reach: Mapping[str, tuple[int, int, Fraction]]) -> None:
     """A universe's records, as many as may change, each move two numbers by `reach`, for the budget: D = 2 reach^2."""
     manifest = json.loads((root / "public" / "manifest.json").read_text("utf-8"))
-    stated = {entry["universe"]: entry["noise"] for entry in manifest["privacy"]}
-    assert set(stated) == set(reach)
-    for universe, (records, far, budget) in reach.items():
-        for entry in stated[universe]:
-            due = Fraction(2 * (records * far) ** 2) / (2 * Fraction(entry["share"]) * budget)
-            assert Fraction(entry["scale"]) == due, universe
+    spec = manifest["spec"]
+    sections = {"": spec, **dict(spec["companions"])}
+    assert {one["universe"] for one in manifest["draws"]} == set(reach) == set(sections)
+    for draw in manifest["draws"]:
+        records, far, budget = reach[draw["universe"]]
+        level = dict(sections[draw["universe"]]["strategy"]["levels"])[draw["level"]]
+        share = Fraction(level["share"]) * Fraction(dict(level["queries"])[draw["query"]])
+        assert Fraction(draw["scales"][0]) == Fraction(2 * (records * far) ** 2) / (2 * share * budget), draw["query"]
 
 
 def _wages(folder: Path) -> None:

@@ -217,7 +217,7 @@ def test_pure_promises_add_up(mixed: MixedSurvey) -> None:
     source = replace(survey, central=replace(central, framework="pure", budget=Fraction(1, 2)))
     both = replace(universe, source=source, delta=Fraction(0))
     statement, account = privacy_statement(both), privacy_statements(both)
-    assert (statement.framework, statement.budget_decimal, statement.delta) == ("pure", "1.5", "0")
+    assert (statement.framework, statement.budget, statement.delta) == ("pure", "3/2", "0")
     lost = [account.record.epsilon, *(one.epsilon for one in account.groups)]
     assert lost == ["1.5", "1", "2.5", "3.5", "4.5", "5.5"]
     assert "that release satisfy pure differential privacy with epsilon = 1.5, with respect to" in statement.words

@@ -113,8 +113,7 @@ def _declared(folder: Path) -> None:
 
 def spent_on_noise(manifest: dict[str, Any]) -> Fraction:
     """Rho of a Gaussian of variance v on a table of which one record changes two numbers by one is 1 / v."""
-    noises = (noise for one in manifest["privacy"] for noise in one["noise"] if noise["query"])
-    return sum((1 / Fraction(noise["scale"]) for noise in noises), Fraction(0))
+    return sum((1 / Fraction(one["scales"][0]) for one in manifest["draws"]), Fraction(0))
 
 
 def _chosen(folder: Path) -> None:

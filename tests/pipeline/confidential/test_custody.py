@@ -153,7 +153,7 @@ print(rerun(release=Path(sys.argv[1]), key_file=Path(sys.argv[2]), workers=1).sa
 
 @pytest.mark.slow
 def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_path: Path) -> None:
-    """The whole command line, with the engine: run by --key fd:, recomputed by command: and as a flow, and a run refused.
+    """The whole command line, with the engine: run by --key fd:, recomputed by command: and as a flow, and refused.
 
     The server is the user's own, which keeps all that it is told: logs where the user asks for it, and no inputs of
     tasks but those that each waits for. The planted count is that of persons in one cell of one block, a number that

@@ -24,7 +24,7 @@ from pipeline.privacy.noise.choices import affordable_epsilon
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
-from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.privacy_statement import drawn_of, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.storage.paths import unchecked
 
@@ -88,15 +88,15 @@ def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framewo
 
 @pytest.mark.parametrize("privacy", [privacy for privacy, _ in FRAMEWORKS])
 def test_the_strategy_measures_as_with_what_is_left_of_the_budget(privacy: str) -> None:
-    """The noise that measuring uses and the manifest states is one."""
+    """The noise that measuring uses and what is accounted for are one."""
     one = universe(privacy)
     (noise,) = next(draw.drawn for draw in one.draws() if (draw.level, draw.query.name) == ("block", "total"))
     assert noise == noise_for(one.framework, one.budget * 9 / 10, Fraction(1, 2), Fraction(1, 3), one.neighbours)
+    drawn = {(use.level, use.query): use for use in drawn_of(one)}
+    assert drawn["block", "total"].mechanism == noise
+    assert sum(use.cost for use in drawn.values()) == one.budget
+    assert drawn["tract", "select detail"].mechanism.mechanism == "exponential"
     statement = privacy_statement(one)
-    stated = {(line.level, line.query): line for line in statement.noise}
-    assert stated["block", "total"].scale == str(noise.scale)
-    assert sum(Fraction(line.share) for line in statement.noise) == 1
-    assert stated["tract", "select detail"].mechanism == "exponential"
     assert statement.budget == str(one.budget)
     assert "select" in statement.words
 

@@ -73,7 +73,6 @@ def _manifest(run: RunDirectory) -> Manifest:
         software=software(),
         status=status(insecure_key=True, charged=False),
         spec={"name": "test", "privacy": {"rho": "2.56"}},
-        public_seed=0,
         draws=(DRAW,),
         privacy=(privacy_statement(UNIVERSE),),
         key_commitment=HASH,

@@ -127,10 +127,9 @@ def test_the_promise_is_that_of_release_and_answers_together(made: Made) -> None
     manifest, before = (open_finished(root, check_hashes=True).manifest for root in (made.new.root, made.release))
     statement = manifest.privacy[0]
     assert Fraction(statement.budget) == 1 + Fraction(1, 2) + Fraction(1, 4)
-    assert sum(Fraction(one.share) for one in statement.noise) == 1
-    assert {one.query: Fraction(one.scale) for one in statement.noise if one.query.startswith("count-")} == {
-        made.answers[0].name: 2,
-        made.answers[1].name: 4,
+    assert {one.query: one.scales for one in manifest.draws if one.query.startswith("count-")} == {
+        made.answers[0].name: ("2",),
+        made.answers[1].name: ("4",),
     }
     assert manifest.joint is not None
     assert Fraction(manifest.joint.budget) == Fraction(7, 4)
@@ -142,7 +141,7 @@ def test_the_promise_is_that_of_release_and_answers_together(made: Made) -> None
     assert Fraction(place.budget) == Fraction(1, 2) + Fraction(1, 2)
     assert manifest.spec["privacy"] == before.spec["privacy"]
     assert "with rho = 0.75 of it: they were charged when they were asked" in statement.words
-    kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status", "public_seed")
+    kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status")
     assert all(getattr(manifest, name) == getattr(before, name) for name in kept)
 
 
@@ -227,10 +226,11 @@ def test_pure_budgets_add_up(tmp_path: Path) -> None:
         new = update(release, [answer], tmp_path / "new").root
     assert verify_release(release_at(new), 1, Silent()) == []
     assert check_release(new) == []
-    (statement,) = open_finished(new, check_hashes=True).manifest.privacy
-    assert (statement.framework, statement.budget, statement.budget_decimal) == ("pure", "3/2", "1.5")
-    (noise,) = [one for one in statement.noise if one.query == answer.name]
-    assert (noise.mechanism, noise.scale, noise.share) == ("discrete_laplace", "4", "1/3")
+    manifest = open_finished(new, check_hashes=True).manifest
+    (statement,) = manifest.privacy
+    assert (statement.framework, statement.budget) == ("pure", "3/2")
+    (drawn,) = [one for one in manifest.draws if one.query == answer.name]
+    assert (drawn.mechanism, drawn.scales) == ("discrete_laplace", ("4",))
 
 
 REPORTED = """[publish]
