@@ -11,14 +11,13 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
-from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered
+from pipeline.estimation.measurement_files import Form, PartTask, checked
 from pipeline.estimation.whole_spine import Computed, Estimation
 from pipeline.execution.batches import run_kept, run_missing
 from pipeline.model.public_key import public_key
@@ -344,7 +343,7 @@ class Draws:
             for part in range(len(computed.cut.parts))
         ]
         job = self.estimation.job
-        run_missing(job.workers, job.batches, step, draw_below, parts, iter, computed.part_done)
+        run_missing(job.workers, job.batches, step, draw_below, parts, computed.part_done)
 
     def _write_parts(
         self,
@@ -425,20 +424,21 @@ class DrawBelowTask(PartTask):
     tables: tuple[DrawnTable, ...]
     tops: tuple[DrawnTop, ...]
 
-    def arrays_of(self, result: Any) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return numbered(result)
+    @property
+    def n_results(self) -> int:
+        """One of each draw."""
+        return len(self.tops)
 
-    def result_of(self, arrays: Arrays) -> Any:
-        """See `PartTask.result_of`."""
+    def check(self, number: int, arrays: Arrays) -> None:  # noqa: ARG002
+        """See `PartTask.check`."""
         levels, first = self.part.spine.levels, self.part.first_level
         form: Form = {
-            f"{number}-{level}": (np.int64, (len(levels[level - first]), table.marginal.size))
-            for number, table in enumerate(self.tables)
-            for level in table.levels
+            f"{table}-{level}": (np.int64, (len(levels[level - first]), drawn.marginal.size))
+            for table, drawn in enumerate(self.tables)
+            for level in drawn.levels
             if level > first
         }
-        return [checked(own, form) for own in by_number(arrays, len(self.tops))]
+        checked(arrays, form)
 
 
 def draw_below(task: DrawBelowTask) -> list[Arrays]:
