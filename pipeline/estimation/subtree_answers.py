@@ -31,7 +31,7 @@ from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers
 from postprocess.algebra import Basis
-from postprocess.arrays import Arrays, FloatArray, IntArray
+from postprocess.arrays import Arrays, FloatArray, IntArray, runs
 from postprocess.linear.downward import (
     AnswerVariances,
     Asked,
@@ -258,46 +258,28 @@ class KeptAnswers:
     ) -> None:
         self._job, self._computed, self._queries, self._step = job, computed, queries, step
         self._starts: dict[int, list[int]] = {}
-        self._read: dict[tuple[int, int], Arrays] = {}
+        self._read: dict[str, Arrays] = {}
 
     def compute(self) -> None:
-        """Compute what is not kept yet."""
+        """Compute what is not kept yet: of the levels that are held at once whole families, some together."""
         problem, estimates = self._computed.combined()
         basis, spine = self._computed.basis, problem.spine
         for level, queries in enumerate(self._queries[: spine.n_levels]):
-            self._starts[level] = self._families(level)
-            for number, rows in enumerate(pairwise(self._starts[level] if queries else ())):
-                if not self._job.batches.has(self._step, f"{level}-{number}"):
-                    here = np.arange(*rows)
-                    own = {
-                        key: answers_of_subtrees(problem, basis, level, estimates[level], query, here)
-                        for key, query in queries.items()
-                    }
-                    answers = [*self._adjusted(level, rows, own).values()]
-                    self._job.batches.put(self._step, f"{level}-{number}", _packed(answers))
+            offsets = spine.child_offsets(level - 1) if level else np.array([0, len(spine.levels[0])])
+            most = PIECE_NUMBERS // max(1, sum(query.size for query in queries.values()))
+            self._starts[level] = [0, *(int(offsets[last]) for _, last in runs(offsets, max(1, most)))]
+            for number, (first, last) in enumerate(pairwise(self._starts[level] if queries else ())):
+                if self._job.batches.has(self._step, f"{level}-{number}"):
+                    continue
+                rows, parents = np.arange(first, last), spine.levels[level].parents[first:last]
+                above = slice(int(parents[0]), int(parents[-1]) + 1)
+                found = []
+                for key, query in queries.items():
+                    own = answers_of_subtrees(problem, basis, level, estimates[level], query, rows)
+                    found.append(_below(own, parents - above.start, self._of(level - 1, key, above)) if level else own)
+                self._job.batches.put(self._step, f"{level}-{number}", _packed(found))
         if any(self._queries[spine.n_levels :]):
             self._compute_below(spine.n_levels)
-
-    def _families(self, level: int) -> list[int]:
-        """The first row of each piece of a level that is held at once, and its end: whole families, some together."""
-        spine = self._job.spine
-        n = len(spine.levels[level])
-        if not level:
-            return [0, n]
-        ends = spine.child_offsets(level - 1)[1:]
-        size = sum(query.size for query in self._queries[level].values())
-        new = np.flatnonzero(np.diff(ends * size // PIECE_NUMBERS, prepend=0))
-        return [0, *sorted({int(ends[place - 1]) for place in new if place} - {0, n}), n]
-
-    def _adjusted(
-        self, level: int, rows: tuple[int, int], own: Mapping[MarginalKey, Answers]
-    ) -> Mapping[MarginalKey, Answers]:
-        """The answers of some whole families, given those of the level above."""
-        if not level:
-            return own
-        parents = self._job.spine.levels[level].parents[slice(*rows)]
-        above = slice(int(parents[0]), int(parents[-1]) + 1)
-        return {key: _below(pair, parents - above.start, self._of(level - 1, key, above)) for key, pair in own.items()}
 
     def _compute_below(self, first: int) -> None:
         """The levels from `first` on, which are below a cut: of each part a piece."""
@@ -322,19 +304,11 @@ class KeptAnswers:
         """Estimates and variances of a query's answers in some rows of a level."""
         starts, i = self._starts[level], list(self._queries[level]).index(key)
         first, last = np.searchsorted(starts, (rows.start + 1, rows.stop)).tolist()
-        numbers = range(first - 1, max(first, last))
-        kept = {(level, number): self._read.get((level, number)) for number in numbers}
-        self._read = {
-            (level, number): self._job.batches.needed(self._step, f"{level}-{number}") if arrays is None else arrays
-            for (level, number), arrays in kept.items()
-        }
-        begin = starts[numbers[0]]
-        own = slice(rows.start - begin, rows.stop - begin)
+        pieces = [f"{level}-{number}" for number in range(first - 1, max(first, last))]
+        self._read = {one: self._read.get(one) or self._job.batches.needed(self._step, one) for one in pieces}
+        own = slice(rows.start - starts[first - 1], rows.stop - starts[first - 1])
         values, variances = (
-            np.concatenate([arrays[f"{kind}{i}"] for arrays in self._read.values()])[own]
-            if len(numbers) > 1
-            else self._read[level, numbers[0]][f"{kind}{i}"][own]
-            for kind in ("values", "variances")
+            np.concatenate([arrays[f"{kind}{i}"] for arrays in self._read.values()])[own] for kind in _KINDS
         )
         return values, variances
 
