@@ -526,7 +526,8 @@ class Margins:
             return None
         spine, highest = self.estimation.job.spine, self._highest(table, level)
         place = table.name, highest
-        rule = self._repeated.get(place) or self._unconditional(table, highest)
+        published = PublishedTable(table.name, highest, table.query)
+        rule = self._repeated.get(place) or self._around.rule(partial(self._of_runs, published), table, highest)
         if level + 1 < spine.n_levels and spine.repeats(level + 1):
             self._repeated[place] = rule
         return self.estimation.known.intervals(rule, partial(self._standard, table.query, highest), table, level)
@@ -539,12 +540,6 @@ class Margins:
             if spine.level_names[level] in table.levels:
                 highest = level
         return highest
-
-    def _unconditional(self, table: Table, level: int) -> IntervalRule:
-        """The intervals for those who know nothing else, of a level's own errors and measurements."""
-        published = PublishedTable(table.name, level, table.query)
-        pooled = partial(self._of_pooled, published)
-        return self._around.rule(self._of_runs(published), pooled, table, level)
 
     @cached_property
     def _around(self) -> AroundEstimates:
@@ -559,11 +554,18 @@ class Margins:
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
         return self._of_rows[1].standard_errors(query)[self._of_rows[1].classes]
 
-    def _of_runs(self, table: PublishedTable) -> IntervalRule:
-        """The intervals of a table by the errors of simulated runs, for those who know nothing else."""
+    def _of_runs(self, table: PublishedTable, *, pooled: bool = False) -> IntervalRule:
+        """The intervals of a table by the errors of simulated runs, for those who know nothing else.
+
+        Args:
+            table: at one level.
+            pooled: narrowed by what all cells of the table show together; not of reports.
+        """
         query, level, own = table.marginal, table.level, self._own
         if own is None:
-            return self._by_runs(self._of_table(table))
+            errors = self.errors[table.name, level]
+            found = Intervals(table, errors, self._of_sums, pooled=True) if pooled else self._of_table(table)
+            return lambda counts, rows: found.ends(counts, self._standard(query, level, rows))
         intervals = ReportedIntervals(table, self.errors[table.name, level], own, self._areas(level))
 
         def by_reports(counts: IntArray, rows: slice) -> Ends:
@@ -572,14 +574,6 @@ class Margins:
             return intervals.ends(counts, self._standard(query, level, rows), alone)
 
         return by_reports
-
-    def _of_pooled(self, table: PublishedTable) -> IntervalRule:
-        """The same, narrowed by what all cells of the table show together; not of reports."""
-        return self._by_runs(Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
-
-    def _by_runs(self, intervals: Intervals) -> IntervalRule:
-        place = intervals.table.marginal, intervals.table.level
-        return lambda counts, rows: intervals.ends(counts, self._standard(*place, rows))
 
     @property
     def _of_sums(self) -> bool:
