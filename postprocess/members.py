@@ -5,7 +5,7 @@ Whoever states it says how it comes about; how it is used is in `downward.assemb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -79,12 +79,6 @@ class Implied:
     def of_rows(self, rows: slice | IntArray) -> Implied:
         """The measurements of some geounits."""
         return replace(self, values=self.values[rows], variances=self.variances[rows], factors=self.factors[rows])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Implied]) -> Implied:
-        """The measurements of successive geounits together."""
-        names = ("values", "variances", "factors")
-        return cls(parts[0].counted, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def at_top(self) -> Implied:
         """At the top of the spine: how many more members open-ended sizes have is not known there."""

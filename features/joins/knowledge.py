@@ -26,7 +26,7 @@ from features.joins.mathematics.composition import (
 )
 from geography.spine import Level
 from pipeline.estimation.constraints import Knowledge, Results, released_histogram
-from pipeline.estimation.measurement_files import Form, PartTask, checked
+from pipeline.estimation.measurement_files import PartTask, checked
 from pipeline.execution.job import Job
 from postprocess.arrays import Arrays
 from postprocess.bounds.declare import UNBOUNDED
@@ -130,9 +130,13 @@ class ExpectedMembers(Knowledge):
         ]
         # Of the other levels, where the persons' spine is cut above them.
         tasks = [ImpliedTask(*part, self._counted) for part in persons.parts()]
-        parts = list(self._job.workers.run(estimate_implied, tasks))
-        below = range(self._job.spine.n_levels - len(levels))
-        return (*levels, *(Implied.joined([part[level] for part in parts]) for level in below))
+        parts = zip(*self._job.workers.run(estimate_implied, tasks), strict=True)
+        below = ([np.concatenate([one[name] for one in level]) for name in _FOUND] for level in parts)
+        return (*levels, *(Implied(self._counted, *found, np.ones_like(found[0])) for found in below))
+
+
+#: What is found of a part: the persons that its households are to have.
+_FOUND = ("values", "variances")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,30 +149,21 @@ class ImpliedTask(PartTask):
 
     counted: MemberSums
 
-    def arrays_of(self, result: list[Implied]) -> Arrays:
-        """See `PartTask.arrays_of`: of all levels, one after the other."""
-        joined = Implied.joined(result)
-        return {"values": joined.values, "variances": joined.variances}
-
-    def result_of(self, arrays: Arrays) -> list[Implied]:
-        """See `PartTask.result_of`."""
-        stops = np.cumsum([len(level) for level in self.part.spine.levels[1:]])
-        form: Form = dict.fromkeys(("values", "variances"), (np.float64, (int(stops[-1]), len(self.counted.of_sum))))
-        levels = (np.split(checked(arrays, form)[name], stops[:-1]) for name in form)
-        return [
-            Implied(self.counted, values, variances, np.ones_like(values))
-            for values, variances in zip(*levels, strict=True)
-        ]
+    def check(self, number: int, arrays: Arrays) -> None:
+        """See `PartTask.check`."""
+        shape = len(self.part.spine.levels[number + 1]), len(self.counted.of_sum)
+        checked(arrays, dict.fromkeys(_FOUND, (np.float64, shape)))
 
 
-def estimate_implied(task: ImpliedTask) -> list[Implied]:
+def estimate_implied(task: ImpliedTask) -> list[Arrays]:
     """The persons that households are to have, at each level below the cut."""
     problem = task.problem()
     estimates = upward_pass(problem, task.basis)
-    return [
+    found = (
         implied_by(task.counted, problem, task.basis, level, estimates[level])
         for level in range(1, problem.spine.n_levels)
-    ]
+    )
+    return [{name: getattr(level, name) for name in _FOUND} for level in found]
 
 
 def check_top(level: Level, link: Households, persons: Constraints, households: Constraints) -> None:

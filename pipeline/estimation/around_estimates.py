@@ -112,16 +112,16 @@ class AroundEstimates:
         self._learned: dict[tuple[MarginalKey, int], tuple[MovedErrors | None, SmallNumbers | None]] = {}
         self._last: tuple[int, sp.csr_array] | None = None
 
-    def rule(self, rule: IntervalRule, pooled: Callable[[], IntervalRule], table: Table, level: int) -> IntervalRule:
+    def rule(self, of_runs: Callable[..., IntervalRule], table: Table, level: int) -> IntervalRule:
         """The rule of a table at a level.
 
         Args:
-            rule: that of simulated runs.
-            pooled: the same, narrowed by what all cells of the table show together; see `narrowed`.
+            of_runs: gives that of simulated runs; `pooled`, the same narrowed by what all cells of the table show
+                together (`narrowed`).
             table: of the universe.
             level: of the spine.
         """
-        place = (table.query, level)
+        place, rule = (table.query, level), of_runs()
         long = self._sums.are_long(*place)
         if not long and not self._sums.are_compared(*place):
             return rule
@@ -130,7 +130,7 @@ class AroundEstimates:
             self._learned[key] = self._learn(rule, *place, long=long)
         errors, small = self._learned[key]
         if small is not None and small.informative and not small.moved and table.query.size <= WIDE:
-            rule = pooled()
+            rule = of_runs(pooled=True)
         if errors is None:
             return rule
         return around_estimates(

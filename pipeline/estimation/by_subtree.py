@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,9 +19,7 @@ from pipeline.estimation.measurement_files import (
     MeasurementSource,
     PartTask,
     SourceFiles,
-    by_number,
     checked,
-    numbered,
     require,
 )
 from pipeline.estimation.problem import measurement_files, with_values
@@ -198,7 +195,7 @@ class ComputedBySubtree(Computed):
         numbers = range(len(self.cut.parts))
         parts = [([str(number)], partial(self._top_task, number)) for number in numbers]
         workers, batches = self.job.workers, self.job.batches
-        run_missing(workers, batches, self.step, estimate_top, parts, lambda one: [packed_top(one)], self.part_done)
+        run_missing(workers, batches, self.step, estimate_top, parts, self.part_done)
         for number in numbers:
             yield batches.needed(self.step, str(number))
 
@@ -249,9 +246,8 @@ class SubtreeEstimation(Estimation):
             ([f"{level.name}-{number}" for level in levels], partial(self._below_task, number, counts))
             for number in range(len(self.cut.parts))
         ]
-        done = self.computed.part_done
-        packed, workers = partial(map, packed_level), self.job.workers
-        run_missing(workers, self.job.batches, self._step_below, estimate_below, parts, packed, done)
+        workers, batches = self.job.workers, self.job.batches
+        run_missing(workers, batches, self._step_below, estimate_below, parts, self.computed.part_done)
         self.computed.forget_values()
         notes: Notes = {}
         for level in levels:
@@ -302,20 +298,14 @@ class SubtreeEstimation(Estimation):
 # -- the work on one part: what is sent to a worker, and what comes back ----------------------------------------------
 
 
-#: Histograms and solver reports of the levels below the cut, top down.
-Below = list[tuple[sp.csr_array, SolverReport]]
-
-
 @dataclass(frozen=True, eq=False)
 class TopTask(PartTask):
     """One part whose geounits at the cut are to be estimated."""
 
-    def arrays_of(self, result: Any) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return packed_top(result)
+    n_results = 1
 
-    def result_of(self, arrays: Arrays) -> Any:
-        """See `PartTask.result_of`."""
+    def check(self, number: int, arrays: Arrays) -> None:  # noqa: ARG002
+        """See `PartTask.check`."""
         n, n_cells = len(self.part.spine.levels[0]), int(np.prod(self.part.shape))
         blocks = (self.basis.n_blocks, self.basis.n_asymmetric, self.basis.n_asymmetric)
         form: Form = {"classes": (np.int64, (n,))}
@@ -331,7 +321,6 @@ class TopTask(PartTask):
         for name, (_, shape) in form.items():
             require(bool(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all()), name)
             require(shape[0] is not None or len(arrays[name]) == n_classes, name)
-        return unpacked_top(arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,28 +337,25 @@ class BelowTask(PartTask):
     checked: tuple[BoolArray, ...]
     passes: tuple[Pass, ...]
 
-    def arrays_of(self, result: Any) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return numbered(map(packed_level, result))
-
-    def result_of(self, arrays: Arrays) -> Any:
-        """See `PartTask.result_of`."""
-        levels, results = self.part.spine.levels[1:], []
+    def check(self, number: int, arrays: Arrays) -> None:
+        """See `PartTask.check`."""
         names = {"counts.data", "counts.indices", "counts.indptr", "counts.shape", "report"}
-        for level, own in zip(levels, by_number(arrays, len(levels)), strict=True):
-            for name in sorted(own.keys() ^ names):
-                require(False, name)
-            check_counts(own, len(level), int(np.prod(self.part.shape)))
-            check_report(own["report"])
-            results.append(unpacked_level(own))
-        return results
+        for name in sorted(arrays.keys() ^ names):
+            require(False, name)
+        check_counts(arrays, len(self.part.spine.levels[number + 1]), int(np.prod(self.part.shape)))
+        check_report(arrays["report"])
 
 
-def estimate_top(task: TopTask) -> LevelEstimate:
+def estimate_top(task: TopTask) -> list[Arrays]:
     """The estimate of the part's geounits at the cut from all its measurements."""
-    return upward_pass(task.problem(), task.basis)[0]
+    return [packed_top(upward_pass(task.problem(), task.basis)[0])]
 
 
-def estimate_below(task: BelowTask) -> Below:
-    """The part's levels below the cut; SolverError names a parent that could not be solved."""
-    return downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)
+def estimate_below(task: BelowTask) -> list[Arrays]:
+    """Histograms and solver reports of the part's levels below the cut, top down.
+
+    Raises:
+        SolverError: a parent could not be solved; the message names it.
+    """
+    solved = downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)
+    return [packed_level(level) for level in solved]

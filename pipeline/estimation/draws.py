@@ -7,19 +7,17 @@ them. Where the spine is cut, the levels down to the cut are drawn here, and the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
-from pipeline.estimation.measurement_files import Form, PartTask, by_number, checked, numbered
-from pipeline.estimation.whole_spine import Computed, Estimation
+from pipeline.estimation.measurement_files import Form, PartTask, checked
+from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.batches import run_kept, run_missing
 from pipeline.model.public_key import public_key
 from pipeline.model.universe import Table
@@ -77,33 +75,40 @@ class DrawnTable:
 
     Attributes:
         table: of the universe.
-        marginal: its query.
         levels: numbers of the levels that it is published at.
     """
 
     table: Table
-    marginal: Marginal
     levels: tuple[int, ...]
 
 
 def asked_at(tables: Sequence[DrawnTable], level: int) -> tuple[Marginal, ...]:
     """The queries whose answers are published at a level."""
-    return tuple(table.marginal for table in tables if level in table.levels)
-
-
-def followed_at(tables: Sequence[DrawnTable], level: int) -> tuple[Marginal, ...]:
-    """The queries whose answers are published at a level or below it."""
-    return tuple(table.marginal for table in tables if level <= table.levels[-1])
-
-
-def known_answers(variances: AnswerVariances, marginal: Marginal) -> tuple[BoolArray, BoolArray]:
-    """Which answers `(n, size)` of a query are fixed, their variance being 0, and which are not determined."""
-    of_class = variances.by_query[marginal.key]
-    return (of_class == 0)[variances.classes], np.isnan(of_class)[variances.classes]
+    return tuple(drawn.table.query for drawn in tables if level in drawn.levels)
 
 
 #: Of some tables, by their numbers: answers `(n, size)` of a level in steps of the grid, and which are not determined.
 Steps = dict[int, tuple[IntArray, BoolArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLast:
+    """What was drawn of the lowest level of a spine, from which the parts below a cut go on.
+
+    Attributes:
+        normals: of the draw.
+        histograms: of the level; None where these are not made, for there is nothing below.
+        steps: of the tables that are published there or below.
+    """
+
+    normals: PublicNormals
+    histograms: FloatArray | None
+    steps: Steps
+
+    def of_rows(self, rows: slice) -> DrawnLast:
+        """The part of some geounits."""
+        steps = {table: (own[rows], unknown[rows]) for table, (own, unknown) in self.steps.items()}
+        return DrawnLast(self.normals, None if self.histograms is None else self.histograms[rows], steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,61 +152,56 @@ class DrawnSpine:
             below: queries that are published of levels below the problem's.
         """
         first = problem.first_level
-        drawn = zip(range(int(first > 0), n_levels), found, strict=False)
-        variances = tuple(one.of_queries(basis, followed_at(tables, first + level)) for level, one in drawn)
+        variances = tuple(
+            one.of_queries(basis, [drawn.table.query for drawn in tables if level <= drawn.levels[-1]])
+            for level, one in zip(range(first + int(first > 0), first + n_levels), found, strict=False)
+        )
         queries = [asked_at(tables, first + level) for level in range(n_levels)]
         return cls(problem.spine, basis, drawn_levels(problem, basis, upward, queries, below), variances, tables, first)
 
-    def steps(
-        self, normals: PublicNormals, top: FloatArray | None = None, above: Steps | None = None
-    ) -> Iterator[tuple[int, Steps, FloatArray | None]]:
-        """One draw: each level's number in the whole release, its answers, and its histograms if they are whole.
+    def draw(self, normals: PublicNormals, top: DrawnLast | None = None) -> tuple[Arrays, DrawnLast]:
+        """One draw.
 
         Args:
             normals: of the draw.
             top: what was drawn of the top level, if that was done before; the levels begin below it then.
-            above: the answers there.
+
+        Returns:
+            What is published of each level, `(n, size)` int64 in steps of the grid, `UNKNOWN` where it is not
+            determined, as "TABLE-LEVEL", both by their numbers; and what was drawn of the last level.
         """
-        first = 0 if top is None else 1
-        for level, parts in enumerate(draw(self.spine, self.levels, normals.of, top), first):
-            followed = {
-                number: table
-                for number, table in enumerate(self.tables)
-                if self.first_level + level <= table.levels[-1]
-            }
-            linear, histograms = self._answers(parts, followed)
-            offsets = self.spine.child_offsets(level - 1) if level else None
-            found: Steps = {}
-            for number, table in followed.items():
-                known, unknown = known_answers(self.variances[level - first], table.marginal)
-                if offsets is None or above is None:
-                    found[number] = at_top(linear[number], known), unknown
+        arrays: dict[str, np.ndarray] = {}
+        first, histograms, above = (0, None, Steps()) if top is None else (1, top.histograms, top.steps)
+        levels = draw(self.spine, self.levels, normals.of, histograms)
+        for level, (parts, variances) in enumerate(zip(levels, self.variances, strict=True), first):
+            number = self.first_level + level
+            followed = [i for i, drawn in enumerate(self.tables) if number <= drawn.levels[-1]]
+            histograms, answers = self._answers(parts, followed)
+            steps: Steps = {}
+            for i in followed:
+                of_class = variances.by_query[self.tables[i].table.query.key]
+                known, unknown = (of_class == 0)[variances.classes], np.isnan(of_class)[variances.classes]
+                if level:
+                    own = within_families(answers[i], known, unknown, *above[i], self.spine.child_offsets(level - 1))
                 else:
-                    found[number] = within_families(linear[number], known, unknown, *above[number], offsets), unknown
-            yield self.first_level + level, found, histograms
-            above = found
+                    own = at_top(answers[i], known)
+                steps[i] = own, unknown
+                if number in self.tables[i].levels:
+                    arrays[f"{i}-{number}"] = np.where(unknown, UNKNOWN, own)
+            above = steps
+        return arrays, DrawnLast(normals, histograms, above)
 
     def _answers(
-        self, parts: Iterator[DrawnRows], followed: dict[int, DrawnTable]
-    ) -> tuple[dict[int, FloatArray], FloatArray | None]:
-        found: dict[int, list[FloatArray]] = {number: [] for number in followed}
+        self, parts: Iterator[DrawnRows], followed: Sequence[int]
+    ) -> tuple[FloatArray | None, dict[int, FloatArray]]:
+        """The histograms of a level if they are whole, and the answers of some tables."""
+        found: dict[int, list[FloatArray]] = {i: [] for i in followed}
         histograms = None
         for part in parts:
             histograms = part.histograms if part.without_best is None else None
-            for number, table in followed.items():
-                found[number].append(part.answers(self.basis, table.marginal))
-        return {number: np.concatenate(some) for number, some in found.items()}, histograms
-
-    def published(self, level: int, found: Steps) -> Arrays:
-        """Of the answers at a level, those that are published there: "TABLE-LEVEL", both by their numbers.
-
-        Those that are not determined are `UNKNOWN`.
-        """
-        return {
-            f"{number}-{level}": np.where(unknown, UNKNOWN, steps)
-            for number, (steps, unknown) in found.items()
-            if level in self.tables[number].levels
-        }
+            for i in followed:
+                found[i].append(part.answers(self.basis, self.tables[i].table.query))
+        return histograms, {i: np.concatenate(some) for i, some in found.items()}
 
 
 #: Numbers at the cut that are held of all draws together; what is more is drawn in several rounds over the parts.
@@ -217,15 +217,8 @@ class DrawTask:
 
 
 def run_draw(task: DrawTask) -> Arrays:
-    """The answers of one draw in steps of the grid, `(n, size)` int64, as `DrawnSpine.published` names them."""
-    arrays: dict[str, np.ndarray] = {}
-    for level, found, _ in task.drawn.steps(task.normals):
-        arrays |= task.drawn.published(level, found)
-    return arrays
-
-
-def _as_they_are(arrays: Arrays) -> Arrays:
-    return arrays
+    """What is published of one draw, see `DrawnSpine.draw`."""
+    return task.drawn.draw(task.normals)[0]
 
 
 class Draws:
@@ -251,107 +244,72 @@ class Draws:
         published = (
             (table, tuple(sorted(map(names.index, table.levels)))) for table in self.estimation.universe.tables
         )
-        return tuple(DrawnTable(table, table.query, levels) for table, levels in published if levels)
+        return tuple(DrawnTable(table, levels) for table, levels in published if levels)
 
     def publish(self) -> None:
         """Draw, and write the answers of all tables at all their levels."""
-        lowest = max(table.levels[-1] for table in self.tables)
-        computed = self.estimation.linear()
-        if isinstance(computed, ComputedBySubtree) and lowest > computed.cut.level:
-            self._publish_parts(computed)
-        else:
-            self._publish_levels(computed, lowest)
+        tables, computed = self.tables, self.estimation.linear()
+        problem, upward = computed.combined()
+        found = variances_of(problem, upward)
+        held, lowest = problem.spine.n_levels, 1 + max(drawn.levels[-1] for drawn in tables)
+        with ExitStack() as stack:
+            sinks = self._sinks(stack, tables)
+            if not isinstance(computed, ComputedBySubtree) or lowest <= held:
+                self._draw_levels(DrawnSpine.of(problem, computed.basis, upward, tables, lowest, found), sinks)
+                return
+            covariances = list(found)
+            below = tuple(query for level in range(held, lowest) for query in asked_at(tables, level))
+            drawn = DrawnSpine.of(problem, computed.basis, upward, tables, held, covariances, below)
+            self._draw_parts(computed, drawn, covariances[-1], sinks)
 
     def _normals(self, number: int) -> PublicNormals:
         return PublicNormals(self.estimation.job.spec.postprocess.seed, self.estimation.universe.name, number)
 
-    def _publish_levels(self, computed: Computed, lowest: int) -> None:
-        """Draw the levels that are held at once, of which `lowest` is the lowest with a table."""
-        job, tables = self.estimation.job, self.tables
-        problem, upward = computed.combined()
-        found = variances_of(problem, upward)
-        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, lowest + 1, found)
+    def _draw_levels(self, drawn: DrawnSpine, sinks: dict[tuple[int, int], DrawsFile]) -> None:
+        """Draw a spine that is held at once."""
+        job = self.estimation.job
         tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
         results = run_kept(
             job.workers, job.batches, self.step, run_draw, tasks,
-            named=lambda task: str(task.normals.number), packed=_as_they_are, unpacked=_as_they_are,
+            named=lambda task: str(task.normals.number), packed=dict, unpacked=dict,
             done=lambda _: job.progress.advance(job.n_geounits),
         )  # fmt: skip
-        with ExitStack() as stack:
-            sinks = self._sinks(stack)
-            for number, result in enumerate(results):
-                for (table, level), sink in sinks.items():
-                    sink.add(number, persons(np.asarray(result[f"{table}-{level}"])))
-
-    def _publish_parts(self, computed: ComputedBySubtree) -> None:
-        job, tables, cut = self.estimation.job, self.tables, computed.cut
-        step = f"{self.step} {cut.name}"
-        problem, upward = computed.combined()
-        found = list(variances_of(problem, upward))
-        below = tuple(query for level in range(cut.level + 1, job.spine.n_levels) for query in asked_at(tables, level))
-        drawn = DrawnSpine.of(problem, computed.basis, upward, tables, cut.level + 1, found, below)
-        unknown = {
-            number: known_answers(drawn.variances[cut.level], table.marginal)[1]
-            for number, table in enumerate(tables)
-            if table.levels[-1] > cut.level
-        }
-        at_once = max(1, MOST_AT_CUT // (drawn.levels[-1].numbers * len(drawn.levels[-1].classes)))
-        with ExitStack() as stack:
-            sinks = self._sinks(stack)
-            for first in range(0, self.count, at_once):
-                numbers = range(first, min(first + at_once, self.count))
-                tops = []
-                for number in numbers:
-                    arrays, at_cut = self._above(drawn, number, cut.level)
-                    tops.append(at_cut)
-                    job.batches.put(step, f"{number}", arrays)
-                self._draw_parts(computed, step, found[-1], unknown, tops)
-                for number in numbers:
-                    self._write_parts(computed, step, sinks, number)
-            job.batches.forget(step)
-
-    def _above(self, drawn: DrawnSpine, number: int, cut: int) -> tuple[Arrays, DrawnTop]:
-        """One draw of the levels down to the cut: what is published of it, and what the parts go on with."""
-        arrays: dict[str, np.ndarray] = {}
-        normals = self._normals(number)
-        top = None
-        for level, found, histograms in drawn.steps(normals):
-            arrays |= drawn.published(level, found)
-            if level == cut and histograms is not None:
-                going_on = {i: steps for i, (steps, _) in found.items() if self.tables[i].levels[-1] > cut}
-                top = DrawnTop(normals, histograms, going_on)
-        assert top is not None
-        return arrays, top
+        for number, result in enumerate(results):
+            for (table, level), sink in sinks.items():
+                sink.add(number, persons(np.asarray(result[f"{table}-{level}"])))
 
     def _draw_parts(
         self,
         computed: ComputedBySubtree,
-        step: str,
+        drawn: DrawnSpine,
         top: LevelVariances,
-        unknown: dict[int, BoolArray],
-        tops: list[DrawnTop],
+        sinks: dict[tuple[int, int], DrawsFile],
     ) -> None:
-        """Draw below the cut, part by part; each draw of each part is kept."""
+        """Draw the levels down to the cut, of some draws at a time, and then those below it, part by part."""
+        job, cut = self.estimation.job, computed.cut
+        step, parts = f"{self.step} {cut.name}", range(len(cut.parts))
+        at_once = max(1, MOST_AT_CUT // (drawn.levels[-1].numbers * len(drawn.levels[-1].classes)))
+        for first in range(0, self.count, at_once):
+            numbers = range(first, min(first + at_once, self.count))
+            upper = [drawn.draw(self._normals(number)) for number in numbers]
+            for number, (arrays, _) in zip(numbers, upper, strict=True):
+                job.batches.put(step, f"{number}", arrays)
+            lasts = [last for _, last in upper]
+            del upper
 
-        def task(part: int) -> DrawBelowTask:
-            rows = slice(*computed.cut.parts[part])
-            own = {number: array[rows] for number, array in unknown.items()}
-            drawn = tuple(one.of_rows(rows) for one in tops)
-            return DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn)
+            def task(part: int, lasts: list[DrawnLast] = lasts) -> DrawBelowTask:
+                rows = slice(*cut.parts[part])
+                tops = tuple(last.of_rows(rows) for last in lasts)
+                return DrawBelowTask(part, *computed.part(part), top.of_rows(rows), drawn.tables, tops)
 
-        parts = [
-            ([f"{one.normals.number}-{part}" for one in tops], partial(task, part))
-            for part in range(len(computed.cut.parts))
-        ]
-        job = self.estimation.job
-        run_missing(job.workers, job.batches, step, draw_below, parts, iter, computed.part_done)
+            tasks = [([f"{number}-{part}" for number in numbers], partial(task, part)) for part in parts]
+            run_missing(job.workers, job.batches, step, draw_below, tasks, computed.part_done)
+            for number in numbers:
+                self._write_parts(computed, step, sinks, number)
+        job.batches.forget(step)
 
     def _write_parts(
-        self,
-        computed: ComputedBySubtree,
-        step: str,
-        sinks: dict[tuple[int, int], DrawsFile],
-        number: int,
+        self, computed: ComputedBySubtree, step: str, sinks: dict[tuple[int, int], DrawsFile], number: int
     ) -> None:
         """Write one draw of all levels."""
         batches, cut = self.estimation.job.batches, computed.cut
@@ -367,46 +325,20 @@ class Draws:
                     answers = persons(np.asarray(arrays[f"{table}-{level}"]))
                     sink.add(number, answers, rows[level - cut.level].start)
 
-    def _file(self, table: DrawnTable, level: int) -> Path:
-        name = self.estimation.job.spine.level_names[level]
-        return self.estimation.job.folder(self.estimation.universe).draws(table.table.name, name)
-
-    def _sinks(self, stack: ExitStack) -> dict[tuple[int, int], DrawsFile]:
+    def _sinks(self, stack: ExitStack, tables: Sequence[DrawnTable]) -> dict[tuple[int, int], DrawsFile]:
         """The open files, by the numbers of table and level."""
-        return {
-            (number, level): stack.enter_context(self._sink(table, level))
-            for number, table in enumerate(self.tables)
-            for level in table.levels
-        }
-
-    def _sink(self, table: DrawnTable, level: int) -> AbstractContextManager[DrawsFile]:
-        job = self.estimation.job
-        geounits = job.spine.levels[level]
-        return draws_file(
-            self._file(table, level), job.run.staging, table.table, geounits.name, geounits.geocodes, self.count
-        )
+        job, sinks = self.estimation.job, {}
+        for number, drawn in enumerate(tables):
+            for level in drawn.levels:
+                geounits = job.spine.levels[level]
+                path = job.folder(self.estimation.universe).draws(drawn.table.name, geounits.name)
+                sinks[number, level] = stack.enter_context(
+                    draws_file(path, job.run.staging, drawn.table, geounits.name, geounits.geocodes, self.count)
+                )
+        return sinks
 
 
 # -- draws of one part of a spine that is cut, given what was drawn at the cut ----------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnTop:
-    """One draw of the geounits at the cut.
-
-    Attributes:
-        normals: of the draw.
-        histograms: that were drawn there.
-        steps: of each table, by its number, that goes on below: the answers there.
-    """
-
-    normals: PublicNormals
-    histograms: FloatArray
-    steps: dict[int, IntArray]
-
-    def of_rows(self, rows: slice) -> DrawnTop:
-        """The part of some geounits."""
-        return DrawnTop(self.normals, self.histograms[rows], {i: steps[rows] for i, steps in self.steps.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,47 +347,39 @@ class DrawBelowTask(PartTask):
 
     Attributes:
         top: the covariances at the cut, after both passes.
-        unknown: of each table that goes on below, which answers at the cut are not determined.
         tables: that are published.
         tops: the draws.
     """
 
     top: LevelVariances
-    unknown: dict[int, BoolArray]
     tables: tuple[DrawnTable, ...]
-    tops: tuple[DrawnTop, ...]
+    tops: tuple[DrawnLast, ...]
 
-    def arrays_of(self, result: Any) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return numbered(result)
+    @property
+    def n_results(self) -> int:
+        """One of each draw."""
+        return len(self.tops)
 
-    def result_of(self, arrays: Arrays) -> Any:
-        """See `PartTask.result_of`."""
+    def check(self, number: int, arrays: Arrays) -> None:  # noqa: ARG002
+        """See `PartTask.check`."""
         levels, first = self.part.spine.levels, self.part.first_level
         form: Form = {
-            f"{number}-{level}": (np.int64, (len(levels[level - first]), table.marginal.size))
-            for number, table in enumerate(self.tables)
-            for level in table.levels
+            f"{table}-{level}": (np.int64, (len(levels[level - first]), drawn.table.query.size))
+            for table, drawn in enumerate(self.tables)
+            for level in drawn.levels
             if level > first
         }
-        return [checked(own, form) for own in by_number(arrays, len(self.tops))]
+        checked(arrays, form)
 
 
 def draw_below(task: DrawBelowTask) -> list[Arrays]:
     """Of each draw, the answers of the part's levels below the cut; ReleaseError where a file is damaged."""
     problem = task.problem()
     upward = upward_pass(problem, task.basis)
-    cut = problem.first_level
-    n_levels = 1 + max(table.levels[-1] for table in task.tables) - cut
+    n_levels = 1 + max(drawn.levels[-1] for drawn in task.tables) - problem.first_level
     found = variances_of(problem, upward, task.top)
     drawn = DrawnSpine.of(problem, task.basis, upward, task.tables, n_levels, found)
     rows = tuple(problem.first_row(level) for level in range(n_levels))
-    out: list[Arrays] = []
-    for top in task.tops:
-        above: Steps = {number: (steps, task.unknown[number]) for number, steps in top.steps.items()}
-        normals = replace(top.normals, first_level=cut, first_rows=rows)
-        arrays: dict[str, IntArray] = {}
-        for level, answers, _ in drawn.steps(normals, top.histograms, above):
-            arrays |= drawn.published(level, answers)
-        out.append(arrays)
-    return out
+    return [
+        drawn.draw(replace(top.normals, first_level=problem.first_level, first_rows=rows), top)[0] for top in task.tops
+    ]

@@ -216,16 +216,16 @@ class Determined:
     spine: Spine
     facilities: Sequence[IntArray]
     estimator: str
-    complete: str = "proportional"
+    complete: str
 
     def unknown_share(self, query: Query, level: str) -> float:
         """The share that is not determined, of a query's numbers at a level that no exact fact fixes."""
         if self._is_measured(query, level):
             return 0.0
         number = self.spine.index_of(level)
-        classes = self._expectation.classes[number]
-        found = of_level(classes, self._expectation.planned()[number])
-        variances = found.of_classes(self._expectation.basis, query)
+        expectation, planned = self._planned
+        classes = expectation.classes[number]
+        variances = of_level(classes, planned[number]).of_classes(expectation.basis, query)
         free = float(classes.sizes @ (variances != 0).sum(axis=1))
         return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
 
@@ -248,8 +248,9 @@ class Determined:
         return any(refines(fine, query) for fine in below)
 
     @cached_property
-    def _expectation(self) -> Expectation:
-        return Expectation.of(self.universe, self.spine, self.facilities, self.estimator)
+    def _planned(self) -> tuple[Expectation, tuple[LevelCovariances, ...]]:
+        expectation = Expectation.of(self.universe, self.spine, self.facilities, self.estimator)
+        return expectation, expectation.planned()
 
 
 def published_tables(
@@ -276,11 +277,9 @@ def published_tables(
             for table in tables:
                 sentences += _of_long_sums(table, universe, spine, settings.estimator)
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
-    changed = [
-        universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
-    ]
-    for universe in changed:
-        spec = with_tables(spec, universe)
+    for universe, before in zip(kept, universes, strict=True):
+        if [(one.name, one.levels) for one in universe.tables] != [(one.name, one.levels) for one in before.tables]:
+            spec = _with_tables(spec, universe)
     return spec, tuple(kept), tuple(sentences)
 
 
@@ -289,7 +288,7 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
     stated = (sections.tables or {}).get(table.name)
     insists = stated is not None and stated.levels is not None
     levels = []
-    prefix = f"companions.{determined.universe.name}." if determined.universe.name else ""
+    key = determined.universe.key(f"tables.{table.name}")
     for level in table.levels:
         unknown = determined.unknown_share(table.query, level)
         if unknown < 1 or insists:
@@ -300,13 +299,12 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
                 how = "in proportion to what is measured" if determined.complete == "proportional" else "evenly"
                 done += f": the numbers of level {source!r} are divided {how}"
             sentences.append(
-                f"{prefix}tables.{table.name}: nothing that is measured determines {table.query.name!r} at level "
-                f"{level!r}; it is {done}"
+                f"{key}: nothing that is measured determines {table.query.name!r} at level {level!r}; it is {done}"
             )
         elif unknown:
             percent = f"{100 * unknown:.1f} %" if unknown >= 0.001 else "less than 0.1 %"
             sentences.append(
-                f"{prefix}tables.{table.name}: nothing that is measured determines {percent} of the numbers of "
+                f"{key}: nothing that is measured determines {percent} of the numbers of "
                 f"{table.query.name!r} that are not exact at level {level!r}; they are published without a margin"
             )
     return replace(table, levels=tuple(levels))
@@ -340,11 +338,7 @@ def _of_long_sums(table: Table, universe: Universe, spine: Spine, estimator: str
     ]
 
 
-def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:
-    return [(table.name, table.levels) for table in universe.tables]
-
-
-def with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
+def _with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
     """The spec with the universe's tables written out."""
     tables = {
         table.name: TableSection(query=table.query.name, levels=table.levels, median=table.median)

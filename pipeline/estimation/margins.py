@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,10 +35,10 @@ from pipeline.execution.threads import give_memory_back
 from pipeline.model.draw import ReportNoise, by_level, everywhere, kinds_of
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray, runs
 from postprocess.downward.batch import members_expected
 from postprocess.downward.intervals import Intervals, ReportedIntervals
 from postprocess.downward.simulated_margins import ENOUGH, ErrorCounts, PublishedTable, SizedErrors, n_owners
@@ -163,20 +162,25 @@ class TableVariances:
         parts.compute()
         return parts
 
-    def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
-        """The variances of a level, some successive geounits at a time."""
+    def _rows(self, level: int) -> list[slice]:
+        """The rows of a level that are held together, and those of each part of it below a cut."""
         if self._cut is None or level <= self._cut.level:
-            variances = self._held[0][level]
-            yield slice(0, len(variances.classes)), variances
-            return
-        for number in range(len(self._cut.parts)):
-            yield self._below.rows(level, number), self._of_part(level, number)
+            return [slice(0, len(self._estimation.job.spine.levels[level]))]
+        return [self._below.rows(level, number) for number in range(len(self._cut.parts))]
 
     def _of_part(self, level: int, number: int) -> AnswerVariances:
+        """The variances of these rows; those of the last part are kept."""
+        if self._cut is None or level <= self._cut.level:
+            return self._held[0][level]
         if self._last is None or self._last[0] != (level, number):
             found = self._below.level(level, number).variances
             self._last = (level, number), self._given_persons(level, self._below.rows(level, number), found)
         return self._last[1]
+
+    def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
+        """The variances of a level, some successive geounits at a time."""
+        for number, rows in enumerate(self._rows(level)):
+            yield rows, self._of_part(level, number)
 
     def largest(self, level: int) -> AnswerVariances:
         """Of each answer the largest variance of the level, as one class without geounits."""
@@ -185,30 +189,21 @@ class TableVariances:
 
     def of_rows(self, level: int, rows: slice) -> AnswerVariances:
         """The variances of some geounits, and classes of others."""
-        if self._cut is None or level <= self._cut.level:
-            return self._held[0][level].with_rows(rows)
-        own = [self._below.rows(level, number) for number in range(len(self._cut.parts))]
+        own = self._rows(level)
         numbers = [n for n, part in enumerate(own) if part.start < rows.stop and rows.start < part.stop]
         first = own[numbers[0]].start
         joined = AnswerVariances.joined([self._of_part(level, number) for number in numbers])
         return joined.with_rows(slice(rows.start - first, rows.stop - first))
 
     def of_groups(self, level: int, groups: Sequence[IntArray]) -> list[AnswerVariances]:
-        """The variances of several groups of geounits, whose rows increase, with the scale of the level."""
+        """The variances of several groups of geounits, whose rows increase."""
         pieces: list[list[AnswerVariances]] = [[] for _ in groups]
-        largest: list[AnswerVariances] = []
         for part, variances in self.stretches(level):
-            largest.append(variances.largest())
             for rows, found in zip(groups, pieces, strict=True):
                 own = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
                 if len(own):
                     found.append(variances.of_rows(own - part.start))
-        scale = AnswerVariances.joined(largest).largest()
-        return [AnswerVariances.joined(found).with_classes(scale) for found in pieces]
-
-    def has_tables(self, level: int) -> bool:
-        """Whether tables are published of a level."""
-        return bool(self._tables[level])
+        return [AnswerVariances.joined(found) for found in pieces]
 
 
 #: Simulations of a level for the errors of each cell, at most: more of the same areas say little of others.
@@ -256,9 +251,11 @@ class SampledRuns:
 
     def _of_each(self, level: int) -> float:
         """Simulations by which each cell has errors enough, of counts of 0 and of others; 0 where all share them."""
-        with_tables = any(table.level == level for table in self.tables)
         enough = min(_MOST_VISITS, 2 * ENOUGH / len(self._spine.levels[level]))
-        return enough if self.stand_ins is not None and with_tables else 0.0
+        return enough if self.stand_ins is not None and self._has_tables(level) else 0.0
+
+    def _has_tables(self, level: int) -> bool:
+        return any(table.level == level for table in self.tables)
 
     def _needed(self, level: int, released: sp.csr_array, leaves: int) -> float:
         tables = [table for table in self.tables if table.level == level]
@@ -281,7 +278,10 @@ class SampledRuns:
         last = self._spine.n_levels - 1 if rates.cut is None else rates.cut
         upper = stated if rates.cut is None else above_cut(stated, Cut(last, ()))
         upper_released = tuple(self._truth(level) for level in range(last + 1))
-        variances = tuple(self._whole(level) for level in range(last + 1))
+        variances = tuple(
+            self.variances.of_rows(level, slice(0, len(own))) if self._has_tables(level) else None
+            for level, own in enumerate(upper.spine.levels)
+        )
         at_cut: LevelEstimate | None = None
         if rates.cut is not None and stated.estimator == "full":
             at_cut = summarised(estimation.computed.combined()[1][last])
@@ -308,53 +308,33 @@ class SampledRuns:
                 key=self._key("members", run),
             )
 
-    def _whole(self, level: int) -> AnswerVariances | None:
-        """Variances of all of a level that is held at once."""
-        if not self.variances.has_tables(level):
-            return None
-        (_, variances), *_ = self.variances.stretches(level)
-        return variances
-
     def _groups(self, rates: Rates, flags: list[BoolArray]) -> list[tuple[Stretch, ...]]:
         """Of each run its subtrees below the cut, some at a time."""
         if rates.cut is None:
             return [()] * rates.runs
+        simulated, leaves = self.estimation.simulated, self._spine.leaf_offsets(rates.cut)
         found: dict[bytes, tuple[Problem, list[IntArray]]] = {}
         of_runs: list[list[bytes]] = []
-        for chosen in flags[rates.cut]:
+        for chosen in map(np.flatnonzero, flags[rates.cut]):
             of_runs.append([])
-            for tops in self._together(rates.cut, np.flatnonzero(chosen)):
-                key = tops.tobytes()
-                of_runs[-1].append(key)
-                if key not in found:
-                    found[key] = chosen_subtrees(self.estimation.simulated, rates.cut, tops)
-        released: dict[bytes, list[sp.csr_array]] = {key: [] for key in found}
-        variances: dict[bytes, list[AnswerVariances | None]] = {key: [] for key in found}
+            cells = (leaves[chosen + 1] - leaves[chosen]) * simulated.n_cells
+            for first, last in runs(np.append(0, np.cumsum(cells)), GROUP_CELLS):
+                tops = chosen[first:last]
+                of_runs[-1].append(tops.tobytes())
+                if of_runs[-1][-1] not in found:
+                    found[of_runs[-1][-1]] = chosen_subtrees(simulated, rates.cut, tops)
+        levels: list[list[tuple[sp.csr_array, AnswerVariances | None]]] = []
         for i, level in enumerate(range(rates.cut, self._spine.n_levels)):
             truth, rows = self._truth(level), [own[i] for _, own in found.values()]
-            below = i > 0 and self.variances.has_tables(level)
+            below = i > 0 and self._has_tables(level)
             known = self.variances.of_groups(level, rows) if below else [None] * len(rows)
-            for key, own, of_group in zip(found, rows, known, strict=True):
-                released[key].append(truth[own])
-                variances[key].append(of_group)
+            levels.append([(truth[own], of_group) for own, of_group in zip(rows, known, strict=True)])
         stretches = {}
-        for key, (problem, rows) in found.items():
-            everywhere = tuple(np.ones(len(own), dtype=bool) for own in rows[:-1])
-            stretches[key] = Stretch(problem, tuple(rows), tuple(released[key]), everywhere, tuple(variances[key]))
+        for (key, (problem, own_rows)), pairs in zip(found.items(), zip(*levels, strict=True), strict=True):
+            everywhere = tuple(np.ones(len(own), dtype=bool) for own in own_rows[:-1])
+            released, variances = zip(*pairs, strict=True)
+            stretches[key] = Stretch(problem, tuple(own_rows), released, everywhere, variances)
         return [tuple(stretches[key] for key in keys) for keys in of_runs]
-
-    def _together(self, cut: int, tops: IntArray) -> Iterator[IntArray]:
-        """Subtrees in groups of up to `GROUP_CELLS` leaf cells."""
-        leaves = self._spine.leaf_offsets(cut)
-        cells = (leaves[tops + 1] - leaves[tops]) * self.estimation.stated.n_cells
-        starts, begun = [0], 0
-        for number, total in enumerate(np.cumsum(cells).tolist()):
-            if total - begun > GROUP_CELLS and number > starts[-1]:
-                starts.append(number)
-                begun = total - int(cells[number])
-        for first, end in pairwise([*starts, len(tops)]):
-            if end > first:
-                yield tops[first:end]
 
     def _key(self, purpose: str, *numbers: int) -> int:
         """128 bits that follow from the public seed, the universe and what they are for."""
@@ -382,6 +362,24 @@ class PublicNoise:
     universe: str
     noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
     kinds: tuple[NDArray[np.signedinteger] | None, ...]
+
+    @classmethod
+    def of(cls, seed: int, universe: Universe, spine: Spine) -> Self:
+        """That of a universe's draws; what others drew depends on the truth, and is simulated by the source."""
+        levels = by_level(everywhere(universe.draws(spine)), spine.level_names)
+        noise = tuple(
+            tuple(
+                tuple(
+                    one if isinstance(one, NoiseSpec) else one.simulated
+                    for one in draw.noises
+                    if not isinstance(one, ReportNoise)
+                )
+                for draw in level
+            )
+            for level in levels
+        )
+        kinds = (kinds_of(level) if any(here) else None for level, here in zip(levels, noise, strict=True))
+        return cls(seed, universe.name, noise, tuple(kinds))
 
     def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> IntArray:
         """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
@@ -419,7 +417,6 @@ class Simulation:
         """Its errors again; WorkerError where the arrays are not those of errors."""
         expected = packed_errors(list(self.run.nothing))
         checked(arrays, {name: (array.dtype.type, (None,) * array.ndim) for name, array in expected.items()})
-        require(int(arrays["tables"]) == len(self.run.nothing), "tables")
         result = unpacked_errors(arrays)
         for errors, empty, table in zip(result, self.run.nothing, self.run.tables, strict=True):
             require(self._alike(errors, empty, table), table.name)
@@ -427,9 +424,8 @@ class Simulation:
 
     def _alike(self, errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
         """Whether counts of errors have the form of those of their table."""
-        sized = (errors.by_truth, errors.by_release, errors.large)
         n = table.marginal.size if self.run.own is None else n_owners(table.marginal)
-        return errors.unit == empty.unit and all(each.is_of(n) for each in sized)
+        return errors.unit == empty.unit and all(getattr(errors, name).is_of(n) for name in _SIZED)
 
 
 def _share(whole: int, number: int, parts: int) -> int:
@@ -480,7 +476,7 @@ class Margins:
     def simulate(self) -> None:
         """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
-        noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
+        noise = PublicNoise.of(self.estimation.stated.seed, self.estimation.universe, job.spine)
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
         rates, leaves = sampled.rates(), job.spine.n_levels - 1
         reported = self.estimation.universe.source.simulated(self.estimation.stated.seed, self.estimation.universe.name)
@@ -509,28 +505,6 @@ class Margins:
         publish = job.spec.publish
         return bool(publish.unbiased or publish.draws or universe.facts or job.links)
 
-    def _noise(
-        self,
-    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
-        """Noise and kinds, as `PublicNoise` has them."""
-        universe = self.estimation.universe
-        spine = self.estimation.job.spine
-        levels = by_level(everywhere(universe.draws(spine)), spine.level_names)
-        noise = tuple(
-            tuple(
-                tuple(
-                    one if isinstance(one, NoiseSpec) else one.simulated
-                    for one in draw.noises
-                    if not isinstance(one, ReportNoise)
-                )
-                for draw in level
-            )
-            for level in levels
-        )
-        drawn = [any(level) for level in noise]  # what others drew depends on the truth, and is simulated by the source
-        kinds = [kinds_of(level) if here else None for level, here in zip(levels, drawn, strict=True)]
-        return noise, tuple(kinds)
-
     def _truth(self) -> tuple[sp.csr_array, ...] | None:
         """What stands in for the truth; None for the released histograms."""
         job, universe = self.estimation.job, self.estimation.universe
@@ -552,7 +526,8 @@ class Margins:
             return None
         spine, highest = self.estimation.job.spine, self._highest(table, level)
         place = table.name, highest
-        rule = self._repeated.get(place) or self._unconditional(table, highest)
+        published = PublishedTable(table.name, highest, table.query)
+        rule = self._repeated.get(place) or self._around.rule(partial(self._of_runs, published), table, highest)
         if level + 1 < spine.n_levels and spine.repeats(level + 1):
             self._repeated[place] = rule
         return self.estimation.known.intervals(rule, partial(self._standard, table.query, highest), table, level)
@@ -565,12 +540,6 @@ class Margins:
             if spine.level_names[level] in table.levels:
                 highest = level
         return highest
-
-    def _unconditional(self, table: Table, level: int) -> IntervalRule:
-        """The intervals for those who know nothing else, of a level's own errors and measurements."""
-        published = PublishedTable(table.name, level, table.query)
-        pooled = partial(self._of_pooled, published)
-        return self._around.rule(self._of_runs(published), pooled, table, level)
 
     @cached_property
     def _around(self) -> AroundEstimates:
@@ -585,11 +554,18 @@ class Margins:
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
         return self._of_rows[1].standard_errors(query)[self._of_rows[1].classes]
 
-    def _of_runs(self, table: PublishedTable) -> IntervalRule:
-        """The intervals of a table by the errors of simulated runs, for those who know nothing else."""
+    def _of_runs(self, table: PublishedTable, *, pooled: bool = False) -> IntervalRule:
+        """The intervals of a table by the errors of simulated runs, for those who know nothing else.
+
+        Args:
+            table: at one level.
+            pooled: narrowed by what all cells of the table show together; not of reports.
+        """
         query, level, own = table.marginal, table.level, self._own
         if own is None:
-            return self._by_runs(self._of_table(table))
+            errors = self.errors[table.name, level]
+            found = Intervals(table, errors, self._of_sums, pooled=True) if pooled else self._of_table(table)
+            return lambda counts, rows: found.ends(counts, self._standard(query, level, rows))
         intervals = ReportedIntervals(table, self.errors[table.name, level], own, self._areas(level))
 
         def by_reports(counts: IntArray, rows: slice) -> Ends:
@@ -598,14 +574,6 @@ class Margins:
             return intervals.ends(counts, self._standard(query, level, rows), alone)
 
         return by_reports
-
-    def _of_pooled(self, table: PublishedTable) -> IntervalRule:
-        """The same, narrowed by what all cells of the table show together; not of reports."""
-        return self._by_runs(Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
-
-    def _by_runs(self, intervals: Intervals) -> IntervalRule:
-        place = intervals.table.marginal, intervals.table.level
-        return lambda counts, rows: intervals.ends(counts, self._standard(*place, rows))
 
     @property
     def _of_sums(self) -> bool:
@@ -655,28 +623,25 @@ class Margins:
 # -- errors as named arrays, and back: the form in which a resumed run finds them -------------------------------------
 
 
-def packed_errors(result: list[ErrorCounts]) -> Arrays:
+#: What is counted of errors, each by size.
+_SIZED = ("by_truth", "by_release", "large")
+
+
+def packed_errors(result: Sequence[ErrorCounts]) -> Arrays:
     """The errors of one simulated run, table by table."""
-    arrays = {"tables": np.array(len(result))}
-    for number, errors in enumerate(result):
-        for name, sized in (("truth", errors.by_truth), ("release", errors.by_release), ("large", errors.large)):
-            arrays |= {f"{name}{number} places": sized.places, f"{name}{number} times": sized.times}
-        arrays[f"unit{number}"] = np.array(errors.unit)
+    arrays = {f"{i}.unit": np.array(errors.unit) for i, errors in enumerate(result)}
+    for i, errors in enumerate(result):
+        for name in _SIZED:
+            sized: SizedErrors = getattr(errors, name)
+            arrays |= {f"{i}.{name} places": sized.places, f"{i}.{name} times": sized.times}
     return arrays
 
 
 def unpacked_errors(arrays: Arrays) -> list[ErrorCounts]:
     """What `packed_errors` packed."""
-    return [
-        ErrorCounts(
-            _sized(arrays, f"truth{number}"),
-            _sized(arrays, f"release{number}"),
-            _sized(arrays, f"large{number}"),
-            int(arrays[f"unit{number}"]),
-        )
-        for number in range(int(arrays["tables"]))
-    ]
 
+    def sized(i: int) -> list[SizedErrors]:
+        return [SizedErrors(arrays[f"{i}.{name} places"], arrays[f"{i}.{name} times"]) for name in _SIZED]
 
-def _sized(arrays: Arrays, name: str) -> SizedErrors:
-    return SizedErrors(arrays[f"{name} places"], arrays[f"{name} times"])
+    n = len(arrays) // (1 + 2 * len(_SIZED))
+    return [ErrorCounts(*sized(i), int(arrays[f"{i}.unit"])) for i in range(n)]

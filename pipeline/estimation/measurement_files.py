@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -224,24 +223,9 @@ def checked(arrays: Arrays, form: Form) -> Arrays:
     return arrays
 
 
-def numbered(parts: Iterable[Arrays]) -> Arrays:
-    """The arrays of several results, of levels or draws, together: "NUMBER.NAME"."""
-    return {f"{i}.{name}": array for i, arrays in enumerate(parts) for name, array in arrays.items()}
-
-
-def by_number(arrays: Arrays, n: int) -> list[Arrays]:
-    """What `numbered` put together of `n` results; WorkerError where an array is of none of them."""
-    found: dict[str, dict[str, NDArray[np.generic]]] = {str(i): {} for i in range(n)}
-    for name, array in arrays.items():
-        number, _, own = name.partition(".")
-        require(number in found, name)
-        found[number][own] = array
-    return list(found.values())
-
-
 @dataclass(frozen=True, eq=False)
 class PartTask(ABC):
-    """Work on one part of the spine.
+    """Work on one part of the spine, which gives named arrays: of each level below its top, or of other results.
 
     Attributes:
         number: of the part.
@@ -264,13 +248,29 @@ class PartTask(ABC):
         """The task with all values, so that it can be done where the release's files are not available."""
         return replace(self, part=self.problem(), files=None)
 
-    @abstractmethod
-    def arrays_of(self, result: Any) -> Arrays:
-        """The result of the task as arrays, on the machine that worked on it."""
+    @property
+    def n_results(self) -> int:
+        """How many results the task gives."""
+        return self.part.spine.n_levels - 1
 
     @abstractmethod
-    def result_of(self, arrays: Arrays) -> Any:
-        """The result again; WorkerError where the arrays are not those of this part."""
+    def check(self, number: int, arrays: Arrays) -> None:
+        """Raises WorkerError where arrays that came back are not those of a result of this part, by its number."""
+
+    def arrays_of(self, result: Iterable[Arrays]) -> Arrays:
+        """The results together, "NUMBER.NAME", on the machine that worked on them."""
+        return {f"{i}.{name}": array for i, arrays in enumerate(result) for name, array in arrays.items()}
+
+    def result_of(self, arrays: Arrays) -> list[Arrays]:
+        """The results again; WorkerError where the arrays are not those of this part."""
+        found: dict[str, dict[str, NDArray[np.generic]]] = {str(i): {} for i in range(self.n_results)}
+        for name, array in arrays.items():
+            number, _, own = name.partition(".")
+            require(number in found, name)
+            found[number][own] = array
+        for number, result in enumerate(found.values()):
+            self.check(number, result)
+        return list(found.values())
 
     def _read(self, files: SourceFiles) -> tuple[tuple[MeasuredAnswers, ...], ...]:
         levels = zip(self.part.spine.levels, self.part.measured, files, strict=True)

@@ -11,11 +11,11 @@ as a file until all tables are written, and what is held does not grow with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,16 +24,14 @@ from pipeline.estimation.measurement_files import (
     Form,
     PartTask,
     SourceFiles,
-    by_number,
     checked,
-    numbered,
     require,
 )
 from pipeline.execution.batches import run_missing
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers
 from postprocess.algebra import Basis
-from postprocess.arrays import Arrays, FloatArray, IntArray
+from postprocess.arrays import Arrays, FloatArray, IntArray, runs
 from postprocess.linear.downward import (
     AnswerVariances,
     Asked,
@@ -78,17 +76,9 @@ class LinearTask(PartTask):
     queries: tuple[tuple[Asked, ...], ...]
     best: FloatArray | None
 
-    def arrays_of(self, result: Any) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return numbered(level_arrays(*level) for level in zip(result, self.queries, strict=True))
-
-    def result_of(self, arrays: Arrays) -> Any:
-        """See `PartTask.result_of`."""
-        levels = zip(self.part.spine.levels[1:], self.queries, by_number(arrays, len(self.queries)), strict=True)
-        return [self._level_of(len(level), queries, own) for level, queries, own in levels]
-
-    def _level_of(self, n: int, queries: Sequence[Asked], arrays: Arrays) -> LinearLevel:
-        """One level of so many geounits."""
+    def check(self, number: int, arrays: Arrays) -> None:
+        """See `PartTask.check`."""
+        n, queries = len(self.part.spine.levels[number + 1]), self.queries[number]
         form: Form = {f"variances{i}": (np.float64, (None, query.size)) for i, query in enumerate(queries)}
         if self.best is not None:
             form |= {f"answers{i}": (np.float64, (n, query.size)) for i, query in enumerate(queries)}
@@ -97,23 +87,22 @@ class LinearTask(PartTask):
             require(not np.isinf(arrays[name]).any(), name)
         known = min((len(arrays[f"variances{i}"]) for i in range(len(queries))), default=n)
         require(bool(((arrays["classes"] >= 0) & (arrays["classes"] < known)).all()), "classes")
-        return level_of(arrays, queries, with_answers=self.best is not None)
 
 
-def linear_below(task: LinearTask) -> list[LinearLevel]:
+def linear_below(task: LinearTask) -> list[Arrays]:
     """The part's levels below the cut; ReleaseError where a file of measurements is damaged."""
     problem, basis, above = task.problem(), task.basis, task.best
     upward = upward_pass(problem, basis, means=above is not None)
     if above is None:
         found = answer_variances_of(problem, basis, upward, task.queries, task.top)
-        return [LinearLevel(variances, ()) for variances in found]
-    out: list[LinearLevel] = []
+        return [_level_arrays(variances, queries) for variances, queries in zip(found, task.queries, strict=True)]
+    out: list[Arrays] = []
     for level, (variances, queries) in enumerate(
         zip(variances_of(problem, upward, task.top), task.queries, strict=True), 1
     ):
         above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
         answers = tuple(query.answer(above) for query in queries if isinstance(query, Marginal))
-        out.append(LinearLevel(variances.of_queries(basis, queries), answers))
+        out.append(_level_arrays(variances.of_queries(basis, queries), queries, answers))
     return out
 
 
@@ -147,12 +136,8 @@ class LinearParts:
             ([f"{level.name}-{number}" for level in self._levels], partial(self._task, number))
             for number in range(len(self._computed.cut.parts))
         ]
-
-        def packed(levels: Sequence[LinearLevel]) -> Iterator[Arrays]:
-            return map(level_arrays, levels, self._queries)
-
         job = self._computed.job
-        run_missing(job.workers, job.batches, self._step, linear_below, parts, packed, done)
+        run_missing(job.workers, job.batches, self._step, linear_below, parts, done)
 
     def _task(self, number: int) -> LinearTask:
         rows = slice(*self._computed.cut.parts[number])
@@ -170,25 +155,22 @@ class LinearParts:
         name = self._computed.job.spine.level_names[level]
         arrays = self._computed.job.batches.needed(self._step, f"{name}-{number}")
         queries = self._queries[level - self._computed.cut.level - 1]
-        return level_of(arrays, queries, with_answers=self._best is not None)
+        by_query = {query.key: arrays[f"variances{i}"] for i, query in enumerate(queries)}
+        answers = tuple(arrays[f"answers{i}"] for i in range(len(queries)) if self._best is not None)
+        return LinearLevel(AnswerVariances(arrays["classes"], by_query), answers)
 
     def forget(self) -> None:
         """Remove what is kept."""
         self._computed.job.batches.forget(self._step)
 
 
-def level_arrays(level: LinearLevel, queries: Sequence[Asked]) -> Arrays:
+def _level_arrays(
+    variances: AnswerVariances, queries: Sequence[Asked], answers: Sequence[FloatArray] = ()
+) -> dict[str, np.ndarray]:
     """One level as arrays."""
-    arrays: dict[str, np.ndarray] = {"classes": level.variances.classes}
-    arrays |= {f"variances{i}": level.variances.by_query[query.key] for i, query in enumerate(queries)}
-    return arrays | {f"answers{i}": answers for i, answers in enumerate(level.answers)}
-
-
-def level_of(arrays: Arrays, queries: Sequence[Asked], *, with_answers: bool) -> LinearLevel:
-    """What `level_arrays` made."""
-    by_query = {query.key: arrays[f"variances{i}"] for i, query in enumerate(queries)}
-    answers = tuple(arrays[f"answers{i}"] for i in range(len(queries))) if with_answers else ()
-    return LinearLevel(AnswerVariances(arrays["classes"], by_query), answers)
+    arrays: dict[str, np.ndarray] = {"classes": variances.classes}
+    arrays |= {f"variances{i}": variances.by_query[query.key] for i, query in enumerate(queries)}
+    return arrays | {f"answers{i}": own for i, own in enumerate(answers)}
 
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing
@@ -212,42 +194,30 @@ class AnswersTask(PartTask):
     queries: tuple[tuple[Marginal, ...], ...]
     above: Mapping[MarginalKey, Answers] | None = None
 
-    def arrays_of(self, result: list[list[Answers]]) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return {
-            f"{level}.{number}.{kind}": array
-            for level, answers in enumerate(result)
-            for number, pair in enumerate(answers)
-            for kind, array in zip(("values", "variances"), pair, strict=True)
-        }
-
-    def result_of(self, arrays: Arrays) -> list[list[Answers]]:
-        """See `PartTask.result_of`."""
-        form: Form = {
-            f"{level}.{number}.{kind}": (np.float64, (len(self.part.spine.levels[level + 1]), query.size))
-            for level, queries in enumerate(self.queries)
-            for number, query in enumerate(queries)
-            for kind in ("values", "variances")
-        }
+    def check(self, number: int, arrays: Arrays) -> None:
+        """See `PartTask.check`."""
+        n = len(self.part.spine.levels[number + 1])
+        sizes = enumerate(query.size for query in self.queries[number])
+        form: Form = {f"{kind}{i}": (np.float64, (n, size)) for i, size in sizes for kind in _KINDS}
         checked(arrays, form)
-        return [
-            [(arrays[f"{level}.{number}.values"], arrays[f"{level}.{number}.variances"]) for number in range(len(own))]
-            for level, own in enumerate(self.queries)
-        ]
 
 
-def estimate_answers(task: AnswersTask) -> list[list[Answers]]:
+#: What an answer has, each an array of a name that begins with it.
+_KINDS = ("values", "variances")
+
+
+def estimate_answers(task: AnswersTask) -> list[Arrays]:
     """The answers of the queries at each level of the part below its top."""
     problem = task.problem()
     estimates = upward_pass(problem, task.basis)
-    found: list[list[Answers]] = []
+    found: list[Arrays] = []
     above = task.above
     for level, queries in enumerate(task.queries, start=1):
         own = {query.key: answers_of_subtrees(problem, task.basis, level, estimates[level], query) for query in queries}
         if above is not None:
             parents = problem.spine.levels[level].parents
             own = above = {key: _below(pair, parents, above[key]) for key, pair in own.items()}
-        found.append([own[query.key] for query in queries])
+        found.append(_packed([own[query.key] for query in queries]))
     return found
 
 
@@ -264,25 +234,13 @@ def subtree_answers(workers: Workers, computed: Results, queries: Sequence[Seque
         [answers_of_subtrees(problem, computed.basis, level, estimates[level], query) for query in own]
         for level, own in enumerate(queries[: problem.spine.n_levels])
     ]
-    return [*answers, *_below_cut(workers, computed, queries[problem.spine.n_levels :])]
-
-
-def _below_cut(workers: Workers, computed: Results, queries: Sequence[Sequence[Marginal]]) -> list[list[Answers]]:
-    """The answers of the levels below those that are held at once."""
-    if not any(queries):
-        return [[] for _ in queries]
-    below = tuple(tuple(own) for own in queries)
-    results = list(workers.run(estimate_answers, [AnswersTask(*part, below) for part in computed.parts()]))
-    return [
-        [
-            (
-                np.concatenate([result[level][number][0] for result in results]),
-                np.concatenate([result[level][number][1] for result in results]),
-            )
-            for number in range(len(own))
-        ]
-        for level, own in enumerate(below)
-    ]
+    below = tuple(map(tuple, queries[problem.spine.n_levels :]))
+    parts = computed.parts() if any(below) else []
+    results = list(workers.run(estimate_answers, [AnswersTask(*part, below) for part in parts]))
+    for level, own in enumerate(below):
+        columns = (([result[level][f"{kind}{i}"] for result in results] for kind in _KINDS) for i in range(len(own)))
+        answers.append([(np.concatenate(values), np.concatenate(variances)) for values, variances in columns])
+    return answers
 
 
 class KeptAnswers:
@@ -300,46 +258,28 @@ class KeptAnswers:
     ) -> None:
         self._job, self._computed, self._queries, self._step = job, computed, queries, step
         self._starts: dict[int, list[int]] = {}
-        self._read: dict[tuple[int, int], Arrays] = {}
+        self._read: dict[str, Arrays] = {}
 
     def compute(self) -> None:
-        """Compute what is not kept yet."""
+        """Compute what is not kept yet: of the levels that are held at once whole families, some together."""
         problem, estimates = self._computed.combined()
         basis, spine = self._computed.basis, problem.spine
         for level, queries in enumerate(self._queries[: spine.n_levels]):
-            self._starts[level] = self._families(level)
-            for number, rows in enumerate(pairwise(self._starts[level] if queries else ())):
-                if not self._job.batches.has(self._step, f"{level}-{number}"):
-                    here = np.arange(*rows)
-                    own = {
-                        key: answers_of_subtrees(problem, basis, level, estimates[level], query, here)
-                        for key, query in queries.items()
-                    }
-                    answers = [*self._adjusted(level, rows, own).values()]
-                    self._job.batches.put(self._step, f"{level}-{number}", _packed(answers))
+            offsets = spine.child_offsets(level - 1) if level else np.array([0, len(spine.levels[0])])
+            most = PIECE_NUMBERS // max(1, sum(query.size for query in queries.values()))
+            self._starts[level] = [0, *(int(offsets[last]) for _, last in runs(offsets, max(1, most)))]
+            for number, (first, last) in enumerate(pairwise(self._starts[level] if queries else ())):
+                if self._job.batches.has(self._step, f"{level}-{number}"):
+                    continue
+                rows, parents = np.arange(first, last), spine.levels[level].parents[first:last]
+                above = slice(int(parents[0]), int(parents[-1]) + 1)
+                found = []
+                for key, query in queries.items():
+                    own = answers_of_subtrees(problem, basis, level, estimates[level], query, rows)
+                    found.append(_below(own, parents - above.start, self._of(level - 1, key, above)) if level else own)
+                self._job.batches.put(self._step, f"{level}-{number}", _packed(found))
         if any(self._queries[spine.n_levels :]):
             self._compute_below(spine.n_levels)
-
-    def _families(self, level: int) -> list[int]:
-        """The first row of each piece of a level that is held at once, and its end: whole families, some together."""
-        spine = self._job.spine
-        n = len(spine.levels[level])
-        if not level:
-            return [0, n]
-        ends = spine.child_offsets(level - 1)[1:]
-        size = sum(query.size for query in self._queries[level].values())
-        new = np.flatnonzero(np.diff(ends * size // PIECE_NUMBERS, prepend=0))
-        return [0, *sorted({int(ends[place - 1]) for place in new if place} - {0, n}), n]
-
-    def _adjusted(
-        self, level: int, rows: tuple[int, int], own: Mapping[MarginalKey, Answers]
-    ) -> Mapping[MarginalKey, Answers]:
-        """The answers of some whole families, given those of the level above."""
-        if not level:
-            return own
-        parents = self._job.spine.levels[level].parents[slice(*rows)]
-        above = slice(int(parents[0]), int(parents[-1]) + 1)
-        return {key: _below(pair, parents - above.start, self._of(level - 1, key, above)) for key, pair in own.items()}
 
     def _compute_below(self, first: int) -> None:
         """The levels from `first` on, which are below a cut: of each part a piece."""
@@ -358,26 +298,17 @@ class KeptAnswers:
             return AnswersTask(number, part, files, basis, below, above)
 
         tasks = [([f"{level}-{part[0]}" for level in levels], partial(task, *part)) for part in parts]
-        packed = partial(map, _packed)
-        run_missing(self._job.workers, self._job.batches, self._step, estimate_answers, tasks, packed)
+        run_missing(self._job.workers, self._job.batches, self._step, estimate_answers, tasks)
 
     def _of(self, level: int, key: MarginalKey, rows: slice) -> Answers:
         """Estimates and variances of a query's answers in some rows of a level."""
         starts, i = self._starts[level], list(self._queries[level]).index(key)
         first, last = np.searchsorted(starts, (rows.start + 1, rows.stop)).tolist()
-        numbers = range(first - 1, max(first, last))
-        kept = {(level, number): self._read.get((level, number)) for number in numbers}
-        self._read = {
-            (level, number): self._job.batches.needed(self._step, f"{level}-{number}") if arrays is None else arrays
-            for (level, number), arrays in kept.items()
-        }
-        begin = starts[numbers[0]]
-        own = slice(rows.start - begin, rows.stop - begin)
+        pieces = [f"{level}-{number}" for number in range(first - 1, max(first, last))]
+        self._read = {one: self._read.get(one) or self._job.batches.needed(self._step, one) for one in pieces}
+        own = slice(rows.start - starts[first - 1], rows.stop - starts[first - 1])
         values, variances = (
-            np.concatenate([arrays[f"{kind}{i}"] for arrays in self._read.values()])[own]
-            if len(numbers) > 1
-            else self._read[level, numbers[0]][f"{kind}{i}"][own]
-            for kind in ("values", "variances")
+            np.concatenate([arrays[f"{kind}{i}"] for arrays in self._read.values()])[own] for kind in _KINDS
         )
         return values, variances
 
@@ -400,4 +331,4 @@ def _below(own: Answers, parents: IntArray, above: Answers) -> Answers:
 def _packed(answers: Sequence[Answers]) -> Arrays:
     """Those of a level's queries, in their order."""
     pairs = enumerate(answers)
-    return {f"{kind}{i}": array for i, pair in pairs for kind, array in zip(("values", "variances"), pair, strict=True)}
+    return {f"{kind}{i}": array for i, pair in pairs for kind, array in zip(_KINDS, pair, strict=True)}

@@ -200,21 +200,19 @@ def run_missing(
     workers: Workers,
     batches: Batches,
     step: str,
-    function: Callable[[Task], Result],
+    function: Callable[[Task], Iterable[Arrays]],
     tasks: Iterable[tuple[Sequence[str], Callable[[], Task]]],
-    packed: Callable[[Result], Iterable[Arrays]],
     done: Callable[[Task], None] | None = None,
 ) -> None:
     """Work on the tasks whose results are not all kept yet, and keep these: each gives several.
 
     Args:
-        workers, batches, step, function: as of `run_kept`.
-        tasks: of each the names of its results, and what makes it.
-        packed: makes arrays of what a task gave, in the order of the names.
+        workers, batches, step, function: as of `run_kept`; the results are arrays.
+        tasks: of each the names of its results, in the order in which they come, and what makes it.
         done: called with each task that was worked on, in order.
     """
     missing = [(names, task) for names, task in tasks if not all(batches.has(step, name) for name in names)]
     results = workers.run(function, (task() for _, task in missing), done)
     for (names, _), result in zip(missing, results, strict=True):
-        for name, arrays in zip(names, packed(result), strict=True):
+        for name, arrays in zip(names, result, strict=True):
             batches.put(step, name, arrays)

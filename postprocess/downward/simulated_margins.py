@@ -194,6 +194,7 @@ def count_errors(
     released: sp.csr_array,
     simulated: sp.csr_array,
     own: OwnErrors | None = None,
+    unit: int | None = None,
 ) -> ErrorCounts:
     """Errors of one simulated run in one table, of some geounits of a level.
 
@@ -206,12 +207,13 @@ def count_errors(
         released: `(n, n_cells)` what stands in for the truth.
         simulated: `(n, n_cells)` released anew.
         own: of reports. Their errors are t - r alone, by owner in place of cell; areas without persons have none.
+        unit: persons in a class of errors; by default as of `ErrorCounts.empty`.
     """
-    size, nothing = table.marginal.size, ErrorCounts.empty(table, variances)
+    size, unit = table.marginal.size, unit or ErrorCounts.empty(table, variances).unit
     by_class = variances.standard_errors(table.marginal)
     uncertain = by_class >= EXACT_STANDARD
     octaves, some = np.zeros(len(variances.classes), dtype=np.int64), np.ones(len(variances.classes), dtype=bool)
-    units: IntArray = np.full(size, nothing.unit)
+    units: IntArray = np.full(size, unit)
     if own is not None:
         persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
         octaves, some, units = person_class(persons), persons > 0, units_of(table.marginal, own)
@@ -228,13 +230,13 @@ def count_errors(
         by_release += SizedErrors.of(owner, seen, -error // units[owner])
         if own is not None:
             continue
-        by_truth += SizedErrors.of(cells, truth, error // nothing.unit)
+        by_truth += SizedErrors.of(cells, truth, error // unit)
         large = is_large(seen, standard)
         cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
         in_steps = np.floor((error + evenly(cells, seen, error) - 0.5) / standard / STEP)
         of_large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
     right = SizedErrors.of_zeros(zeros)
-    return ErrorCounts(by_truth + right if own is None else by_truth, by_release + right, of_large, nothing.unit)
+    return ErrorCounts(by_truth + right if own is None else by_truth, by_release + right, of_large, unit)
 
 
 def pairs_of(

@@ -468,7 +468,7 @@ def _count(
         variances = replace(variances, classes=variances.classes[rows])
     for i, table in enumerate(run.tables):
         if table.level == stretch.problem.first_level + number:
-            errors[i] += count_errors(table, variances, released, simulated, run.own)
+            errors[i] += count_errors(table, variances, released, simulated, run.own, errors[i].unit)
 
 
 def _solved_down(

@@ -162,11 +162,6 @@ class AnswerVariances:
             {key: np.concatenate([part.by_query[key] for part in parts]) for key in parts[0].by_query},
         )
 
-    def with_classes(self, further: AnswerVariances) -> AnswerVariances:
-        """These, with further classes that no geounit has."""
-        by_query = {key: np.concatenate([own, further.by_query[key]]) for key, own in self.by_query.items()}
-        return AnswerVariances(self.classes, by_query)
-
     def largest(self) -> AnswerVariances:
         """Of each answer the largest variance, as one class without geounits; NaN where no class has one."""
         by_query = {key: np.fmax.reduce(values, axis=0, initial=np.nan)[None] for key, values in self.by_query.items()}
