@@ -26,17 +26,16 @@ import scipy.sparse as sp
 from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, members, owners, runs
-from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
+from postprocess.downward.assembly import BatchPass, Member
 from postprocess.downward.batch import (
+    Batch,
     Entries,
-    LevelTask,
     Pass,
     SolverReport,
     assert_kept,
     level_tasks,
     limits_kept,
     passes_of,
-    possible_groups,
     stored_row,
 )
 from postprocess.families.active_set import solve_together
@@ -221,10 +220,10 @@ def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: Level
         values = np.zeros((len(given), query.size))
         rows = np.flatnonzero(given)
         values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
-        yield FittedSums(query, _not_negative(values), given)
+        yield FittedSums(query, not_negative(values), given)
 
 
-def _not_negative(values: FloatArray) -> FloatArray:
+def not_negative(values: FloatArray) -> FloatArray:
     """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
     total = np.maximum(values.sum(axis=1), 0.0)
     positive = np.maximum(values, 0.0)
@@ -323,15 +322,15 @@ class _Tables:
         return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)
 
 
-#: Arguments of `member_of`: the parents' numbers, the possible cells and the held answers.
-Given = tuple[Targets, BoolArray, IntArray | None]
+#: Performs a function on tasks, in order.
+Runner = Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]]
 #: How often households that have more members than there may be are solved again; what is left bounds the persons.
 MOST_TURNS = 3
 #: Share of the parents whose children are solved again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
 
 
-def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
+def solve_task(task: Batch) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
 
     Raises:
@@ -339,43 +338,33 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     """
     report = SolverReport()
     differences: list[float] = []
-    n = int(task.offsets[-1])
-    asymmetric, _ = task.basis.cell_blocks
     held: IntArray | None = None
-    patterns, pattern_of = np.unique(task.possible, axis=0, return_inverse=True)
-    copied, solved = _copies(task)
-    result: list[Entries] = []
+    result, solved = _copies(task)
     for number, current in enumerate(task.passes):
-        possible = possible_groups(current, patterns[:, asymmetric])[pattern_of.ravel()]
-        given = targets_of(task, current), possible, held
-        if task.parents is None and task.solver != "cvxpy":
-            members, solutions = _solved_together(task, number, given, pattern_of.ravel())
-        else:
-            members, solutions = _solved(task, number, given, solved)
-        report += SolverReport.of(solutions)
-        answers = np.zeros((n, current.hold.size), dtype=np.int64) if current.hold is not None else None
-        for pair in zip(members, solutions, strict=True):
-            for member, rounded in _rounded(task, number, given, pair, differences):
-                if answers is not None and current.hold is not None:
-                    group = current.group_of(current.hold)[member.cells]
-                    answers[member.rows] = group_sums(rounded, group, current.hold.size)
+        here = BatchPass(task, number, held)
+        together = task.parents is None and task.solver != "cvxpy"
+        pairs = _solved_together(here) if together else _solved(here, solved)
+        report += SolverReport.of(solution for _, solution in pairs)
+        held = None if current.hold is None else np.zeros((int(task.offsets[-1]), current.hold.size), dtype=np.int64)
+        for pair in pairs:
+            for member, rounded in _rounded(here, pair, differences):
+                if held is not None and current.hold is not None:
+                    group = current.group_of(current.hold, member.cells)
+                    held[member.rows] = group_sums(rounded, group, current.hold.size)
                 else:
-                    rows, columns = np.nonzero(rounded)
-                    rows_of = member.rows.start + rows if isinstance(member.rows, slice) else member.rows[rows]
-                    result.append((rows_of, member.cells[columns], rounded[rows, columns]))
-        held = answers
-    out = task.histograms([*result, *copied], len(asymmetric))
+                    result.append(task.entries(member.parent, member.rows, member.cells, rounded))
+    out = task.histograms(result, task.patterns[0].shape[1])
     return out, report + SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
 
 
 def _rounded(
-    task: LevelTask, number: int, given: Given, pair: tuple[Member, Solution], differences: list[float]
+    here: BatchPass, pair: tuple[Member, Solution], differences: list[float]
 ) -> Iterator[tuple[Member, IntArray]]:
     """A family in whole numbers; of areas that are together those by themselves that are checked, or are not sure.
 
     `differences` gets those from another solver.
     """
-    member, solution = pair
+    (member, solution), task = pair, here.task
     if isinstance(member.rows, slice):
         differences.extend(task.differences(member.parent, member.family, solution))
         rounded = round_family(member.family, solution.x, member.chain, member.ties)
@@ -388,76 +377,57 @@ def _rounded(
     sure &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
     yield replace(member, rows=member.rows[sure]), rounded[sure]
     for i in np.flatnonzero(~sure):
-        alone = member_of(task, number, int(member.rows[i]), *given)
+        alone = here.member(int(member.rows[i]))
         assert alone is not None
-        yield from _rounded(task, number, given, (alone, replace(solution, x=solution.x[i : i + 1])), differences)
+        yield from _rounded(here, (alone, replace(solution, x=solution.x[i : i + 1])), differences)
 
 
-def _solved_together(
-    task: LevelTask, number: int, given: Given, pattern_of: IntArray
-) -> tuple[list[Member], list[Solution]]:
+def _solved_together(here: BatchPass) -> list[tuple[Member, Solution]]:
     """The areas of a pass that have no parent, those that are alike together, and their solutions.
 
     Areas that are not solved with others are families by themselves.
-
-    Args:
-        task, number, given: as in `_solved`.
-        pattern_of: `(n,)` which areas have the same possible cells.
     """
-    _, possible, _ = given
-    members: list[Member] = []
-    solutions: list[Solution] = []
+    pairs: list[tuple[Member, Solution]] = []
     single: list[int] = []
-    for areas in areas_alike(task, number, possible, pattern_of):
+    for areas in here.areas_alike():
         if len(areas) == 1:
             single.extend(areas.tolist())
             continue
-        if (member := member_of(task, number, int(areas[0]), *given, areas=areas)) is None:
+        if (member := here.member(int(areas[0]), areas=areas)) is None:
             continue
         found = solve_together(member.family)
         single.extend(areas[~found.solved].tolist())
         if n := int(found.solved.sum()):
-            members.append(member.of_children(areas, found.solved))
-            solutions.append(
-                Solution(found.x[found.solved], "batched", found.rounds, found.primal, found.dual, families=n)
-            )
-    alone = _solved(task, number, given, sorted(single))
-    return members + alone[0], solutions + alone[1]
+            solution = Solution(found.x[found.solved], "batched", found.rounds, found.primal, found.dual, families=n)
+            pairs.append((member.of_children(areas, found.solved), solution))
+    return pairs + _solved(here, sorted(single))
 
 
-def _solved(task: LevelTask, number: int, given: Given, parents: Sequence[int]) -> tuple[list[Member], list[Solution]]:
-    """The families of a pass and their solutions; those that households have more members in than there may be again.
-
-    Args:
-        task: the batch.
-        number: of the pass.
-        given: to `member_of`.
-        parents: whose children are solved.
-    """
-    members = [member for p in parents if (member := member_of(task, number, p, *given)) is not None]
+def _solved(here: BatchPass, parents: Sequence[int]) -> list[tuple[Member, Solution]]:
+    """The families of some parents and their solutions; those with more members than there may be are solved again."""
+    task = here.task
+    members = [member for parent in parents if (member := here.member(parent)) is not None]
     solutions = solve_families([member.family for member in members], task.solver)
-    if task.implied is None or not task.implied.counted.at_most.any():
-        return members, solutions
-    for _ in range(MOST_TURNS):
+    for _ in range(MOST_TURNS if task.implied is not None and task.implied.counted.at_most.any() else 0):
         again = [
             (i, then)
-            for i, (member, solution) in enumerate(zip(members, solutions, strict=True))
-            if (then := used_then(task, number, member, solution)) is not None
+            for i, pair in enumerate(zip(members, solutions, strict=True))
+            if (then := here.used_then(*pair)) is not None
         ]
         if not again:
             break
         for i, used in again:
-            member = member_of(task, number, members[i].parent, *given, used=used)
+            member = here.member(members[i].parent, used)
             assert member is not None
             members[i] = member
         places = [i for i, _ in again]
         families, near = [members[i].family for i in places], [solutions[i] for i in places]
         for i, solution in zip(places, solve_families(families, task.solver, near), strict=True):
             solutions[i] = solution
-    return members, solutions
+    return list(zip(members, solutions, strict=True))
 
 
-def _copies(task: LevelTask) -> tuple[list[Entries], list[int]]:
+def _copies(task: Batch) -> tuple[list[Entries], list[int]]:
     """The entries of only children, which are copies of their parents, and the parents that have to be solved.
 
     Nobody lives below an empty parent, so these are left out.
@@ -503,7 +473,7 @@ def downward_level(
     level: int,
     estimate: LevelEstimate,
     parents: sp.csr_array | None,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
+    runner: Runner = map,
     checked: BoolArray | None = None,
     passes: Sequence[Pass] | None = None,
 ) -> tuple[sp.csr_array, SolverReport]:
@@ -529,10 +499,11 @@ def downward_level(
     if parents is not None and estimate.info.blind.any():
         share = completed(problem, basis, level, estimate, parents)
     tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked, share)
-    report = SolverReport()
-    parts = []
-    for part, part_report in runner(solve_task, tasks):
-        parts.append(part)
-        report += part_report
-    counts = sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64)
+    counts, report = solve_level(tasks, runner)
     return counts if origin is None else above_origin(counts, -origin), report
+
+
+def solve_level(tasks: Iterable[Batch], runner: Runner = map) -> tuple[sp.csr_array, SolverReport]:
+    """The histograms of all batches of a level, one after the other; `runner` as in `downward_level`."""
+    parts, reports = zip(*runner(solve_task, tasks), strict=True)
+    return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), sum(reports, SolverReport())

@@ -21,8 +21,9 @@ from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.downward import assembly, batch
+from postprocess.downward import batch
 from postprocess.downward import level as downward
+from postprocess.downward.assembly import BatchPass
 from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
 from postprocess.errors import SolverError
@@ -90,7 +91,7 @@ def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     (cut,), _ = release(problem)
     monkeypatch.setattr(active_set, "PATIENCE", 2)
     (few_rounds,), _ = release(problem)
-    monkeypatch.setattr(downward, "areas_alike", lambda task, *_: np.arange(len(task.classes))[:, None])
+    monkeypatch.setattr(BatchPass, "areas_alike", lambda here: np.arange(len(here.task.classes))[:, None])
     (alone,), of_alone = release(problem)
     for other in (cut, few_rounds, alone):
         assert np.array_equal(together, other)
@@ -183,7 +184,7 @@ def in_blocks(patch: pytest.MonkeyPatch) -> list[str]:
     """Precisions of no form with few sums."""
     all_large(patch)
     patch.setattr(batch, "few_sums_of", lambda *_: None)
-    return counting(patch, assembly, "InBlocks")
+    return counting(patch, batch, "InBlocks")
 
 
 WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [on_few_sums, in_blocks]
