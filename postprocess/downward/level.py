@@ -18,7 +18,7 @@ determined queries do not cross it is p in proportion to the child's share of ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -246,20 +246,16 @@ def fitted(
     numbers = np.diff(offsets) * np.diff(parents.indptr)
     for first, last in runs(np.concatenate([[0], np.cumsum(numbers)]), CHUNK_NUMBERS):
         tables = _Tables.of(parents[first:last], offsets[first : last + 1], possible, group)
-        x, since, rounds = tables.start, tables, 0
-        keep = np.ones(len(x), dtype=bool)
-        while True:
-            after = since.round(x, sums)
-            rounds += 1
-            moving = np.zeros(since.n_families, dtype=bool)
-            moving[since.family[np.abs(after - x) > FITTED]] = True
-            keep = moving[since.family]
-            if rounds == MOST_ROUNDS or not sums:
-                keep[:] = False
-            out[since.child[~keep], since.cell[~keep]] = after[~keep]
-            if not keep.any():
+        x = tables.start
+        for turn in range(MOST_ROUNDS):
+            after = tables.round(x, sums)
+            moving = np.zeros(last - first, dtype=bool)
+            moving[tables.family[np.abs(after - x) > FITTED]] = bool(sums) and turn < MOST_ROUNDS - 1
+            keep = moving[tables.family]
+            out[tables.child[~keep], tables.cell[~keep]] = after[~keep]
+            tables, x = tables.part(keep), after[keep]
+            if not len(x):
                 break
-            since, x = since.part(keep), after[keep]
     return out
 
 
@@ -277,8 +273,6 @@ class _Tables:
     slot: IntArray
     total: FloatArray
     start: FloatArray
-    n_families: int
-    n_slots: int
 
     @classmethod
     def of(cls, parents: sp.csr_array, offsets: IntArray, possible: BoolArray, group: IntArray) -> _Tables:
@@ -289,22 +283,13 @@ class _Tables:
         cell = parents.indices[slot].astype(np.int64)
         total = parents.data[slot].astype(np.float64)
         open_ = possible[child, group[cell]].astype(np.float64)
-        among = np.bincount(slot, open_, minlength=len(parents.data))[slot]
+        among = np.bincount(slot, open_)[slot]
         even = np.where(among > 0, total * open_ / np.maximum(among, 1.0), 0.0)
-        return cls(child, cell, family, slot, total, even, len(offsets) - 1, len(parents.data))
+        return cls(child, cell, family, slot, total, even)
 
     def part(self, keep: BoolArray) -> _Tables:
         """The numbers of some families."""
-        return _Tables(
-            self.child[keep],
-            self.cell[keep],
-            self.family[keep],
-            self.slot[keep],
-            self.total[keep],
-            self.start[keep],
-            self.n_families,
-            self.n_slots,
-        )
+        return _Tables(*(getattr(self, field.name)[keep] for field in fields(self)))
 
     def round(self, x: FloatArray, sums: Sequence[FittedSums]) -> FloatArray:
         """The tables after they are fitted to each of the sums once, and to the parents last."""
@@ -315,7 +300,7 @@ class _Tables:
             wanted = query.values[self.child, query.marginal.cell_answer[self.cell]]
             fit = query.given[self.child] & (found > 0)
             x = np.where(fit, x * (wanted / np.where(fit, found, 1.0)), x)
-        found = np.bincount(self.slot, x, minlength=self.n_slots)[self.slot]
+        found = np.bincount(self.slot, x)[self.slot]
         # What no child is left for is divided evenly again.
         x = np.where(found > 0, x, self.start)
         found = np.where(found > 0, found, self.total)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +43,16 @@ TIE_RANGE = 1 << 14
 
 class GroupLevel(GroupRange):
     """One partition of a chain: `group` `(k,)` cell -> group, allowed sums `lower`, `upper` `(C, g)` whole numbers."""
+
+
+class Arcs(NamedTuple):
+    """Arcs of a network, `(n,)` each: nodes, the least and the most that flows, and what a unit costs."""
+
+    tail: IntArray
+    head: IntArray
+    low: IntArray | int
+    high: IntArray | int
+    cost: IntArray | int = 0
 
 
 def snap(x: FloatArray) -> tuple[IntArray, IntArray]:
@@ -189,18 +200,7 @@ def _round_by_flow(
     for partition in chain:
         first.append(first[-1] + n_children * partition.size)
     cells_at = first[-1]
-    supply = np.zeros(cells_at + n_cells, dtype=np.int64)
-    tails, heads, capacities, costs = [], [], [], []
-
-    def arcs(tail: IntArray, head: IntArray, low: IntArray, high: IntArray) -> None:
-        """Arcs with lower bounds: the lower bound is sent in advance."""
-        np.add.at(supply, head, low)
-        np.subtract.at(supply, tail, low)
-        tails.append(tail)
-        heads.append(head)
-        capacities.append(high - low)
-        costs.append(np.zeros(len(tail), dtype=np.int64))
-
+    supply, arcs = np.zeros(cells_at + n_cells, dtype=np.int64), list[Arcs]()
     child = np.arange(n_children)[:, None]
     for depth, (partition, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
         size = partition.size
@@ -217,33 +217,46 @@ def _round_by_flow(
             group_of = np.zeros(size, dtype=np.int64)
             group_of[partition.group] = coarse.group
             tail = first[depth - 1] + child * coarse.size + group_of[None, :]
-        arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel())
+        arcs.append(Arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel()))
     last = chain[-1]
-    tails.append(first[-2] + rows * last.size + last.group[columns])
-    heads.append(cells_at + columns)
-    capacities.append(np.ones(len(rows), dtype=np.int64))
-    costs.append(cost[rows, columns])
-    cells = np.arange(n_cells)
-    if family.parent is None:
-        movable = np.bincount(columns, minlength=n_cells)
-        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells, dtype=np.int64), movable)
-    else:
-        increments = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
-        if (increments < 0).any():
+    arcs.append(Arcs(first[-2] + rows * last.size + last.group[columns], cells_at + columns, 0, 1, cost[rows, columns]))
+    least, most = 0, np.bincount(columns, minlength=n_cells)
+    if family.parent is not None:
+        least = most = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
+        if (most < 0).any():
             return None
-        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), increments, increments)
+    arcs.append(Arcs(cells_at + np.arange(n_cells), np.zeros(n_cells, dtype=np.int64), least, most))
+    flows = cheapest_flow(supply, arcs)
+    if flows is None:
+        return None
+    base[rows, columns] += flows[len(chain)]
+    return base
+
+
+def cheapest_flow(supply: IntArray, arcs: Sequence[Arcs]) -> list[IntArray] | None:
+    """Whole flows `(n,)` of some arcs each, at the least cost, or None where there are none.
+
+    Args:
+        supply: of each node, what flows out of it more than into it.
+        arcs: some at a time.
+    """
     from ortools.graph.python import min_cost_flow
 
-    network = min_cost_flow.SimpleMinCostFlow()
-    numbers = network.add_arcs_with_capacity_and_unit_cost(
-        np.concatenate(tails), np.concatenate(heads), np.concatenate(capacities), np.concatenate(costs)
+    sizes = [len(some.tail) for some in arcs]
+    tail, head, low, high, cost = (
+        np.concatenate([np.broadcast_to(some[part], size) for some, size in zip(arcs, sizes, strict=True)])
+        for part in range(5)
     )
+    # What has to flow at least is sent in advance.
+    supply = supply.copy()
+    np.add.at(supply, head, low)
+    np.subtract.at(supply, tail, low)
+    network = min_cost_flow.SimpleMinCostFlow()
+    numbers = network.add_arcs_with_capacity_and_unit_cost(tail, head, high - low, cost)
     network.set_nodes_supplies(np.arange(len(supply)), supply)
     if network.solve() != network.OPTIMAL:
         return None
-    at = sum(len(part) for part in tails[: len(chain)])
-    base[rows, columns] += network.flows(numbers[at : at + len(rows)])
-    return base
+    return np.split(low + network.flows(numbers), np.cumsum(sizes)[:-1])
 
 
 def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, chain: Sequence[GroupLevel]) -> IntArray:
