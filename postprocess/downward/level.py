@@ -345,7 +345,7 @@ def solve_task(task: Batch) -> tuple[sp.csr_array, SolverReport]:
 def _rounded(
     here: BatchPass, pair: tuple[Member, Solution], differences: list[float]
 ) -> Iterator[tuple[Member, IntArray]]:
-    """A family in whole numbers; of areas that are together those by themselves that are checked, or are not sure.
+    """A family in whole numbers; of areas that are together those by themselves that are checked, or left.
 
     `differences` gets those from another solver.
     """
@@ -358,10 +358,10 @@ def _rounded(
         assert_kept(member.family, rounded, member.chain)
         yield member, rounded
         return
-    rounded, sure = round_together(member.family, solution.x, member.chain, member.ties)
-    sure &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
-    yield replace(member, rows=member.rows[sure]), rounded[sure]
-    for i in np.flatnonzero(~sure):
+    rounded, found = round_together(member.family, solution.x, member.chain, member.ties)
+    found &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
+    yield replace(member, rows=member.rows[found]), rounded[found]
+    for i in np.flatnonzero(~found):
         alone = here.member(int(member.rows[i]))
         assert alone is not None
         yield from _rounded(here, (alone, replace(solution, x=solution.x[i : i + 1])), differences)

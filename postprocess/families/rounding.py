@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -97,22 +97,16 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     Raises:
         SolverError: no whole numbers next to the solution keep the constraints; names the parent.
     """
-    if family.parent is None:
-        whole, sure = round_together(family, x, chain, ties)
-        if sure.all():
-            return whole
     floors, fractions = snap(x)
-    cost = _cost(fractions, ties)
-    ranges = [_allowed(x, partition) for partition in chain]
-    if not chain and family.parent is not None:
+    cost, rounded = _cost(fractions, ties), None
+    if family.parent is None:
+        whole, found = round_together(family, x, chain, ties)
+        rounded = whole if found.all() else None
+    elif not chain:
         rounded = _round_columns(floors, fractions, cost, family.parent)
     elif _nested(chain):
-        rounded = _round_by_flow(family, floors, fractions, cost, chain, ranges)
-    else:
-        rounded = None
-    if rounded is None:
-        rounded = _round_by_integer_programme(family, x, cost, chain)
-    return rounded
+        rounded = _round_by_flow(floors, fractions, cost, family.parent, chain, [_allowed(x, one) for one in chain])
+    return _round_by_integer_programme(family, x, cost, chain) if rounded is None else rounded
 
 
 def _cost(fractions: IntArray, ties: IntArray) -> IntArray:
@@ -123,11 +117,11 @@ def _cost(fractions: IntArray, ties: IntArray) -> IntArray:
 def round_together(
     family: Family, x: FloatArray, chain: Sequence[GroupLevel], ties: IntArray
 ) -> tuple[IntArray, BoolArray]:
-    """Whole numbers `(C, k)` of areas without a parent, and for which of them `(C,)` that is sure.
+    """Whole numbers `(C, k)` of areas without a parent, and for which of them `(C,)` there are such.
 
     In nested groups, from the fine ones to the coarse, as many of the cheapest cells go up as have to, and none beyond
-    what may; of the others those that gain by it. Where cells that cost the same go different ways, or nothing is
-    allowed, it is left to `round_family`, one area at a time. Arguments as there.
+    what may; of the others those that gain by it, and of those that cost the same the first. The others are left to
+    `round_family`, one area at a time. Arguments as there.
     """
     floors, fractions = snap(x)
     if not chain:
@@ -136,7 +130,7 @@ def round_together(
     if not _nested(chain):
         return floors, np.zeros(len(x), dtype=bool)
     movable, cost = fractions > 0, _cost(fractions, ties)
-    sure = ~(movable & (cost == 0)).any(axis=1)
+    found = np.ones(len(x), dtype=bool)
     # -1: goes up, 0: may, 1: stays.
     state = np.where(movable, 0, 1)
     for partition in reversed(chain):
@@ -147,14 +141,10 @@ def round_together(
         rank = np.arange(len(group)) - np.searchsorted(group, group)
         must, may = ((limit - sums)[:, group] for limit in (low, high))
         of_rank = np.take_along_axis(state, order, axis=1)
-        sure &= ((must <= may) & (may >= 0)).all(axis=1)
-        sure &= ~(((rank < must) & (of_rank > 0)) | ((rank >= may) & (of_rank < 0))).any(axis=1)
+        found &= ((must <= may) & (may >= 0)).all(axis=1)
+        found &= ~(((rank < must) & (of_rank > 0)) | ((rank >= may) & (of_rank < 0))).any(axis=1)
         np.put_along_axis(state, order, np.where(rank < must, -1, np.where(rank >= may, 1, of_rank)), axis=1)
-    up = (state < 0) | ((state == 0) & (cost < 0))
-    order = np.lexsort((cost, ~movable), axis=1)
-    by_cost, goes, moves = (np.take_along_axis(one, order, axis=1) for one in (cost, up, movable))
-    even = (by_cost[:, 1:] == by_cost[:, :-1]) & moves[:, 1:] & (goes[:, 1:] != goes[:, :-1])
-    return floors + up, sure & ~even.any(axis=1)
+    return floors + ((state < 0) | ((state == 0) & (cost < 0))), found
 
 
 def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:
@@ -184,10 +174,10 @@ def _round_columns(floors: IntArray, fractions: IntArray, cost: IntArray, parent
 
 
 def _round_by_flow(
-    family: Family,
     floors: IntArray,
     fractions: IntArray,
     cost: IntArray,
+    parent: FloatArray,
     chain: Sequence[GroupLevel],
     ranges: Sequence[tuple[IntArray, IntArray]],
 ) -> IntArray | None:
@@ -220,12 +210,10 @@ def _round_by_flow(
         arcs.append(Arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel()))
     last = chain[-1]
     arcs.append(Arcs(first[-2] + rows * last.size + last.group[columns], cells_at + columns, 0, 1, cost[rows, columns]))
-    least, most = 0, np.bincount(columns, minlength=n_cells)
-    if family.parent is not None:
-        least = most = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
-        if (most < 0).any():
-            return None
-    arcs.append(Arcs(cells_at + np.arange(n_cells), np.zeros(n_cells, dtype=np.int64), least, most))
+    increments = np.rint(parent).astype(np.int64) - base.sum(axis=0)
+    if (increments < 0).any():
+        return None
+    arcs.append(Arcs(cells_at + np.arange(n_cells), np.zeros(n_cells, dtype=np.int64), increments, increments))
     flows = cheapest_flow(supply, arcs)
     if flows is None:
         return None
@@ -268,25 +256,32 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
 
     n_children, n_cells = x.shape
     floors, fractions = snap(x)
-    low = np.maximum(floors - (fractions == 0), 0)
-    high = np.minimum(floors + 1, np.maximum(family.upper.astype(np.int64), floors))
-    # Convex cost of the distance to the solution, by increments below and above the floor.
-    size = n_children * n_cells
-    index = np.arange(size).reshape(n_children, n_cells)
+    # Persons above the floors, and below them: a whole number may go down as well as up, and either costs a person.
+    above = np.clip(family.upper.astype(np.int64) - floors, 0, 1)
+    below = (fractions == 0) & (floors > 0)
+    index = np.arange(floors.size).reshape(floors.shape)
     constraints = []
+
+    def limit(rows: IntArray, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """Limits of the sums of all cells that are in one of the rows each."""
+        matrix = sp.csr_array((np.ones(index.size), (rows.ravel(), index.ravel())), shape=(low.size, index.size))
+        constraints.append(
+            LinearConstraint(sp.hstack([matrix, -matrix]), *(one - matrix @ floors.ravel() for one in (low, high)))
+        )
+
     if family.parent is not None:
-        matrix = sp.csr_array((np.ones(size), (np.tile(np.arange(n_cells), n_children), index.ravel())))
-        constraints.append(LinearConstraint(matrix, np.rint(family.parent), np.rint(family.parent)))
+        parent = np.rint(family.parent)
+        limit(np.tile(np.arange(n_cells), (n_children, 1)), parent, parent)
     for partition in chain:
-        groups = partition.size
-        rows = np.arange(n_children)[:, None] * groups + partition.group[None, :]
-        matrix = sp.csr_array((np.ones(size), (rows.ravel(), index.ravel())), shape=(n_children * groups, size))
-        constraints.append(LinearConstraint(matrix, partition.lower.ravel(), partition.upper.ravel()))
-    unit = np.where(fractions == 0, COST_UNIT * TIE_RANGE, cost).astype(float).ravel() / (COST_UNIT * TIE_RANGE)
-    result = milp(unit, integrality=np.ones(size), bounds=Bounds(low.ravel(), high.ravel()), constraints=constraints)
+        rows = np.arange(n_children)[:, None] * partition.size + partition.group[None, :]
+        limit(rows, partition.lower.ravel(), partition.upper.ravel())
+    unit = np.where(fractions == 0, 1.0, cost / (COST_UNIT * TIE_RANGE)).ravel()
+    bounds = Bounds(0, np.concatenate([above.ravel(), below.ravel()]))
+    result = milp(np.append(unit, np.ones(index.size)), integrality=1, bounds=bounds, constraints=constraints)
     if result.x is None:
         raise SolverError(f"{family.name}: no whole numbers next to the solution keep its constraints")
-    return np.rint(result.x).astype(np.int64).reshape(n_children, n_cells)
+    up, down = np.rint(result.x).astype(np.int64).reshape(2, n_children, n_cells)
+    return floors + up - down
 
 
 #: Parts of a unit of the objective in which swaps are compared, to the nearest, so that the last bits do not matter: a
