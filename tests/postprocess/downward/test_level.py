@@ -25,7 +25,7 @@ from postprocess.downward import batch
 from postprocess.downward import level as downward
 from postprocess.downward.assembly import BatchPass
 from postprocess.downward.batch import SolverReport
-from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
+from postprocess.downward.level import FittedSums, determined, fitted, only_below
 from postprocess.errors import SolverError
 from postprocess.families import active_set, solve
 from postprocess.families import family as family_module
@@ -266,18 +266,6 @@ def test_nothing_is_below_parents_that_are_not_solved() -> None:
     assert (bound.upper[kept] == whole.upper[kept]).all()
     assert not bound.lower[~kept].any()
     assert not bound.upper[~kept].any()
-
-
-def test_ends_are_wider_by_what_a_wrong_number_of_records_does_where_the_clip_binds() -> None:
-    """Sums of 10 records of -3 to 5 each: near the least, far from both ends, near the most."""
-    sums = np.array([[-30, 10, 48]])
-    tens = np.full((1, 3), 10)
-    records = Clipped(tens, tens - 4.0, tens + 2.0, LEAST, MOST)
-    free = (np.array([[False, True, True]]), np.array([[True, True, False]]))
-    low, high = records.widened(sums, (sums - 8.0, sums + 5.0), free)
-    # Two records more make the least 6 less; four fewer make it 12 more, and the most 20 less.
-    assert low.tolist() == [[-30 - 10, 10 - 8, 48 - np.ceil(np.hypot(8, 20))]]
-    assert high.tolist() == [[-30 + np.hypot(5, 12), 10 + 5, 48 + np.ceil(np.hypot(5, 10))]]
 
 
 DATA = Path(__file__).resolve().parents[4] / "shared/data"
