@@ -6,26 +6,25 @@ Sums of an amount from low to high, of which n are counted in a cell, are at lea
 least, they are as counts are: not negative, and those of children add up to their parent's, since the counts n do.
 Nothing else has to know that some numbers are negative: a level is solved from its origin, which is then added again.
 
-Proportional completion: what no query determines of children, from their parent's table and their own estimates.
+Completion: what no query determines of children, from their parent's table and their own estimates.
 
 Where a level and those below it measure fewer queries than the levels above, some directions of a child's histogram
 are unmeasured. The parent's histogram p says more about them than an even split: of all tables x_c >= 0 of the children
 with sum_c x_c = p and the child's own estimates as the sums that are determined, the completion is the one of maximum
-entropy, found by iterative proportional fitting (Deming and Stephan 1940; Ireland and Kullback 1968). Where the
-determined queries do not cross it is p in proportion to the child's share of each sum, in one step.
+entropy (`postprocess.families.fitting`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, members, owners, runs
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.downward.assembly import BatchPass, Member
 from postprocess.downward.batch import (
     Batch,
@@ -40,6 +39,7 @@ from postprocess.downward.batch import (
 )
 from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
+from postprocess.families.fitting import FittedSums, fitted, not_negative
 from postprocess.families.rounding import round_family, round_together, swapped, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import FREE, zero_masks
@@ -107,29 +107,6 @@ def only_below(problem: Problem, level: int, solved: BoolArray) -> Problem:
     return replace(problem, joined=tuple(joined))
 
 
-#: Rounds of fitting, at most; estimates that contradict each other, since they were negative, never fit.
-MOST_ROUNDS = 100
-#: Persons: a family is fitted when a round changes no number of it by more.
-FITTED = 1e-6
-#: Numbers of children's tables that are fitted at a time.
-CHUNK_NUMBERS = 4_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class FittedSums:
-    """Sums of one query that the tables are fitted to.
-
-    Attributes:
-        marginal: the query.
-        values: `(n, size)` of each child, not negative.
-        given: `(n,)` False where the query is not determined.
-    """
-
-    marginal: Marginal
-    values: FloatArray
-    given: BoolArray
-
-
 def completed(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array) -> FloatArray:
     """The completion `(n, n_cells)` of the children of all parents of a level.
 
@@ -178,90 +155,6 @@ def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: Level
         rows = np.flatnonzero(given)
         values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
         yield FittedSums(query, not_negative(values), given)
-
-
-def not_negative(values: FloatArray) -> FloatArray:
-    """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
-    total = np.maximum(values.sum(axis=1), 0.0)
-    positive = np.maximum(values, 0.0)
-    return positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None]
-
-
-def fitted(
-    parents: sp.csr_array, offsets: IntArray, sums: Sequence[FittedSums], possible: BoolArray, group: IntArray
-) -> FloatArray:
-    """Tables `(n, n_cells)` of children that add up to their parents' exactly, fitted to sums of their own.
-
-    Args:
-        parents: whole-number histograms `(n_parents, n_cells)`.
-        offsets: `(n_parents + 1,)` first child of each parent, and their number.
-        sums: of each child.
-        possible: `(n, a)` False where a child's cells are 0.
-        group: `(n_cells,)` the column of `possible` of each cell.
-    """
-    out = np.zeros((len(possible), len(group)))
-    numbers = np.diff(offsets) * np.diff(parents.indptr)
-    for first, last in runs(np.concatenate([[0], np.cumsum(numbers)]), CHUNK_NUMBERS):
-        tables = _Tables.of(parents[first:last], offsets[first : last + 1], possible, group)
-        x = tables.start
-        for turn in range(MOST_ROUNDS):
-            after = tables.round(x, sums)
-            moving = np.zeros(last - first, dtype=bool)
-            moving[tables.family[np.abs(after - x) > FITTED]] = bool(sums) and turn < MOST_ROUNDS - 1
-            keep = moving[tables.family]
-            out[tables.child[~keep], tables.cell[~keep]] = after[~keep]
-            tables, x = tables.part(keep), after[keep]
-            if not len(x):
-                break
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    """The tables of some families, number by number.
-
-    `child`, `cell` and `family` of each number; `slot`: which number of the parents it is a part of; `total`: that
-    number; `start`: an even share of it.
-    """
-
-    child: IntArray
-    cell: IntArray
-    family: IntArray
-    slot: IntArray
-    total: FloatArray
-    start: FloatArray
-
-    @classmethod
-    def of(cls, parents: sp.csr_array, offsets: IntArray, possible: BoolArray, group: IntArray) -> _Tables:
-        of_child = owners(offsets)
-        slot, starts = members(parents.indptr.astype(np.int64), of_child)
-        child = owners(starts)
-        family, child = of_child[child], child + offsets[0]
-        cell = parents.indices[slot].astype(np.int64)
-        total = parents.data[slot].astype(np.float64)
-        open_ = possible[child, group[cell]].astype(np.float64)
-        among = np.bincount(slot, open_)[slot]
-        even = np.where(among > 0, total * open_ / np.maximum(among, 1.0), 0.0)
-        return cls(child, cell, family, slot, total, even)
-
-    def part(self, keep: BoolArray) -> _Tables:
-        """The numbers of some families."""
-        return _Tables(*(getattr(self, field.name)[keep] for field in fields(self)))
-
-    def round(self, x: FloatArray, sums: Sequence[FittedSums]) -> FloatArray:
-        """The tables after they are fitted to each of the sums once, and to the parents last."""
-        first = int(self.child[0]) if len(self.child) else 0
-        for query in sums:
-            key = (self.child - first) * query.marginal.size + query.marginal.cell_answer[self.cell]
-            found = np.bincount(key, x)[key]
-            wanted = query.values[self.child, query.marginal.cell_answer[self.cell]]
-            fit = query.given[self.child] & (found > 0)
-            x = np.where(fit, x * (wanted / np.where(fit, found, 1.0)), x)
-        found = np.bincount(self.slot, x)[self.slot]
-        # What no child is left for is divided evenly again.
-        x = np.where(found > 0, x, self.start)
-        found = np.where(found > 0, found, self.total)
-        return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)
 
 
 #: Performs a function on tasks, in order.

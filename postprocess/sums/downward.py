@@ -5,7 +5,7 @@ are weights on the sums of queries (`weights`), so that no matrix of cells is ne
 solution is further than 1e-5 persons from the exact one.
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
-way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.level`),
+way; what the sums do not determine is drawn to the completion of the children (`postprocess.families.fitting`),
 which is fitted to each child's own estimates. The persons of such a cell are then divided among its children as they
 were solved, in proportion to what the parent has of each of its cells: nothing says more of them. That is the table of
 maximum entropy with these sums, and whole numbers next to it with the same sums are found by minimum-cost flow.
@@ -33,9 +33,10 @@ from postprocess.downward.batch import (
     passes_of,
     stored_row,
 )
-from postprocess.downward.level import FittedSums, Runner, fitted, not_negative, solve_level
+from postprocess.downward.level import Runner, solve_level
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
+from postprocess.families.fitting import FittedSums, fitted, not_negative
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import ALLOWED, distance
 from postprocess.families.rounding import GroupLevel, round_family

@@ -41,6 +41,7 @@ import scipy.sparse as sp
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
+from postprocess.families.fitting import scaled
 from postprocess.families.rounding import Arcs, cheapest_flow, tie_breaks
 from postprocess.marginal import Marginal, join
 
@@ -244,15 +245,9 @@ def proportional_shares(
     """
     fitted: FloatArray = np.maximum(members, 0.0)
     for _ in range(_SWEEPS):
-        sums = np.bincount(home, weights=fitted, minlength=len(low)).astype(np.float64)
-        fitted = fitted * _factor(np.clip(sums, low, high), sums)[home]
-        sums = np.bincount(place, weights=fitted, minlength=len(persons)).astype(np.float64)
-        fitted = fitted * _factor(persons, sums)[place]
+        fitted = scaled(fitted, home, np.clip(np.bincount(home, fitted, len(low)), low, high))
+        fitted = scaled(fitted, place, persons)
     return fitted
-
-
-def _factor(wanted: IntArray | FloatArray, found: FloatArray) -> FloatArray:
-    return np.divide(wanted.astype(np.float64), found, out=np.zeros(len(found)), where=found > 0)
 
 
 class AssignmentError(SolverError):
