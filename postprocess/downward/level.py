@@ -45,7 +45,7 @@ from postprocess.families.solve import solve_families
 from postprocess.linear.information import FREE, zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, refines
-from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
+from postprocess.problem import GroupBounds, Problem
 
 
 def origin_of(problem: Problem, level: int) -> IntArray | None:
@@ -67,7 +67,10 @@ def from_origin(
         origin: of the level.
     """
     measured, joined = list(problem.measured), list(problem.joined)
-    measured[level] = tuple(_above(query, origin) for query in measured[level])
+    measured[level] = tuple(
+        replace(query, values=query.values - query.marginal.answer(origin)) if len(query.values) else query
+        for query in measured[level]
+    )
     joined[level] = tuple(
         GroupBounds(bound.name, bound.marginal, bound.lower - origin, bound.upper - origin) for bound in joined[level]
     )
@@ -82,10 +85,6 @@ def from_origin(
         np.add.at(above, problem.spine.levels[level].parents, origin)
         parents = above_origin(parents, above)
     return replace(problem, measured=tuple(measured), joined=tuple(joined)), estimate, parents
-
-
-def _above(query: MeasuredAnswers, origin: IntArray) -> MeasuredAnswers:
-    return query if not len(query.values) else replace(query, values=query.values - query.marginal.answer(origin))
 
 
 def above_origin(counts: sp.csr_array, origin: IntArray) -> sp.csr_array:
@@ -284,22 +283,16 @@ def _copies(task: Batch) -> tuple[list[Entries], list[int]]:
 
 def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
     """Per level, whose children are solved again: drawn by the public seed from all with two children or more."""
-    sizes = [np.ones(len(spine.levels[0].geocodes), dtype=np.int64)]
-    sizes += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
-    draws: list[IntArray] = []
-    places: list[tuple[int, int]] = []
-    for level, size in enumerate(sizes):
-        ties = tie_breaks(seed + 1, [np.array([level]), np.arange(len(size))])
-        eligible = np.flatnonzero((size > 1) | (level == 0))
-        draws.append(ties[eligible])
-        places.extend((level, int(i)) for i in eligible)
-    n_checked = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.2)))
-    chosen = np.argsort(np.concatenate(draws), kind="stable")[:n_checked]
-    flags = [np.zeros(len(size), dtype=bool) for size in sizes]
-    for i in chosen:
-        level, parent = places[i]
-        flags[level][parent] = True
-    return flags
+    of_level = [np.ones(len(spine.levels[0]), dtype=np.int64)]
+    of_level += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
+    size = np.concatenate(of_level)
+    level = np.repeat(np.arange(len(of_level)), [len(sizes) for sizes in of_level])
+    ties = tie_breaks(seed + 1, [level, np.concatenate([np.arange(len(sizes)) for sizes in of_level])])
+    eligible = np.flatnonzero((size > 1) | (level == 0))
+    n_checked = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(eligible) * 1.2)))
+    flags = np.zeros(len(size), dtype=bool)
+    flags[eligible[np.argsort(ties[eligible], kind="stable")[:n_checked]]] = True
+    return [flags[level == number] for number in range(len(of_level))]
 
 
 def downward_level(

@@ -160,17 +160,17 @@ class Windows:
             sizes: which size classes ranges are looked for in, `(size classes,)`; by default all.
             held: the errors are kept in memory, where they are not too many: they are used several times.
         """
-        cells, *parts = errors.parts()
+        cells, size, error = errors.parts()
         left = np.broadcast_to(True if sizes is None else sizes, (len(kinds[0][0]), len(SIZE_CLASSES))).copy()
         owners: list[_Owners] = []
         for of_cells, most, needed, in_all in reversed(kinds):
             owner, n = of_cells[cells], int(of_cells.max()) + 1
-            places = owner * len(SIZE_CLASSES) + parts[0]
+            places = owner * len(SIZE_CLASSES) + size
             seen = np.bincount(places, errors.times, n * len(SIZE_CLASSES)).astype(np.int64).reshape(n, -1)
             reach = np.where(seen.sum(axis=1, keepdims=True) < in_all, -1, _reach_of(seen, most, needed))
             mine = left & (reach >= 0)[of_cells]
             left &= ~mine
-            found = partial(_chunks, (owner, *parts, errors.times), reach, _largest(of_cells, mine))
+            found = partial(_chunks, (owner, size, error, errors.times), reach, _largest(of_cells, mine))
             owners.append(_Owners(of_cells, mine, _kept(found) if held else found))
         return cls(tuple(reversed(owners)))
 

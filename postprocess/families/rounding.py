@@ -305,18 +305,19 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
     movable = fractions > 0
     out = rounded.copy()
     n_children, n_cells = out.shape
-    together = _in_one_group(chain, n_cells)
+    together = ~np.eye(n_cells, dtype=bool)
+    for partition in chain:
+        together &= partition.group[:, None] == partition.group[None, :]
     if n_children < 2 or n_cells < 2 or not together.any():
         return out
     matrices = family.matrices[family.kinds]
     diagonal = np.diagonal(matrices, axis1=1, axis2=2)
     bend = 0.5 * (diagonal[:, :, None] + diagonal[:, None, :]) - matrices
     gradient = np.matmul(matrices, (out - solution)[:, :, None])[:, :, 0]
-    allowed = np.zeros_like(bend, dtype=bool)
-    for child in range(n_children):
-        _allow(allowed, child, out, floors, movable, together)
     for _ in range(_MOST_SWAPS * out.size):
         # What it costs a child to have one less in the first cell and one more in the second.
+        less, more = movable & (out > floors), movable & (out == floors)
+        allowed = less[:, :, None] & more[:, None, :] & together
         cost = np.where(allowed, gradient[:, None, :] - gradient[:, :, None] + bend, np.inf)
         best = cost.min(axis=0)
         pairs = best + best.T
@@ -324,33 +325,15 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
         at = int(np.argmin(steps))
         if steps.flat[at] >= 0:
             break
-        less, more = divmod(at, n_cells)
-        first, second = int(np.argmin(cost[:, less, more])), int(np.argmin(cost[:, more, less]))
+        one, other = divmod(at, n_cells)
+        first, second = int(np.argmin(cost[:, one, other])), int(np.argmin(cost[:, other, one]))
         for child, sign in ((first, 1), (second, -1)):
-            out[child, less] -= sign
-            out[child, more] += sign
-            gradient[child] += sign * (matrices[child, :, more] - matrices[child, :, less])
-            _allow(allowed, child, out, floors, movable, together)
+            out[child, one] -= sign
+            out[child, other] += sign
+            gradient[child] += sign * (matrices[child, :, other] - matrices[child, :, one])
     return out
 
 
 def _in_parts(gains: FloatArray) -> FloatArray:
     """What swaps change the objective by, in whole parts; 0 where there is no swap."""
     return np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0)
-
-
-def _in_one_group(chain: Sequence[GroupLevel], n_cells: int) -> BoolArray:
-    """`(k, k)` pairs of different cells that are in one group of every partition."""
-    together = ~np.eye(n_cells, dtype=bool)
-    for partition in chain:
-        together &= partition.group[:, None] == partition.group[None, :]
-    return together
-
-
-def _allow(
-    allowed: BoolArray, child: int, out: IntArray, floors: IntArray, movable: BoolArray, together: BoolArray
-) -> None:
-    """Note which cells of a child can have one less and which one more."""
-    less = movable[child] & (out[child] > floors[child])
-    more = movable[child] & (out[child] == floors[child])
-    allowed[child] = less[:, None] & more[None, :] & together
