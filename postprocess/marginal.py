@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The groups of a query's attributes.
 MarginalKey = tuple[bytes, ...]
+#: Cells up to which an array of the answer that each is in is made.
+MOST_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,10 @@ class Marginal:
     name: str
     groups: tuple[IntArray, ...]
     answered: tuple[BoolArray, ...] = ()
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is sent of it: not what was worked out, which is arrays over cells."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def grouping(self) -> MarginalKey:
@@ -78,6 +84,25 @@ class Marginal:
         index = np.zeros(1, dtype=np.int64)
         for group, size in zip(self.groups, self.sizes, strict=True):
             index = (index[:, None] * size + group[None, :]).ravel()
+        return index
+
+    def answers_at(self, cells: IntArray) -> IntArray:
+        """The answer that each of some cells falls in, `(k,)`; of a wide schema no array over all cells is made."""
+        shape = tuple(map(len, self.groups))
+        if math.prod(shape) <= MOST_AT_ONCE:
+            return self.cell_answer[cells]
+        index = np.zeros(len(cells), dtype=np.int64)
+        for group, size, code in zip(self.groups, self.sizes, np.unravel_index(cells, shape), strict=True):
+            index = index * size + group[code]
+        return index
+
+    @cached_property
+    def representative(self) -> IntArray:
+        """A cell in each answer, `(size,)`."""
+        index = np.zeros(1, dtype=np.int64)
+        for group in self.groups:
+            first = np.unique(group, return_index=True)[1]
+            index = (index[:, None] * len(group) + first[None, :]).ravel()
         return index
 
     def answers_in(self, coarse: Marginal) -> IntArray:

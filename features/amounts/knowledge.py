@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
+import numpy as np
 import scipy.sparse as sp
 
 from features.amounts.link import SumsOfCounts
@@ -12,11 +13,53 @@ from pipeline.estimation.constraints import IntervalRule, Knowledge, StandardErr
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import read_table
-from postprocess.arrays import Ends, IntArray
-from postprocess.downward.level import Clipped
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 from postprocess.downward.simulated_margins import is_large
 from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """The records that sums are of, `(n, size)`, and the ends of a record's amount, the lower one below 0.
+
+    Attributes:
+        counts, lows, highs: released numbers of records, with the ends of their intervals.
+        least, most: that a record adds.
+    """
+
+    counts: IntArray
+    lows: FloatArray
+    highs: FloatArray
+    least: int
+    most: int
+
+    @property
+    def origin(self) -> IntArray:
+        """The least that the sums can be."""
+        return self.least * self.counts
+
+    def widened(
+        self, sums: IntArray, ends: tuple[FloatArray, FloatArray], large: tuple[BoolArray, BoolArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ends of intervals with what a wrong number of records does to a sum.
+
+        A sum that is about the least of so many records was put there by their number, and errs with it: by
+        `least` for each record; likewise at the most. Simulated runs have the released number, so that this is not in
+        their errors, of which it is independent. Of the two ends of the clip the nearer one counts.
+
+        Args:
+            sums: `(n, size)` released.
+            ends: of their intervals, from the simulated runs.
+            large: which sums are so far above the least, and so far below the most, that these do not bind them.
+        """
+        nearer = sums - self.origin <= self.most * self.counts - sums
+        slope = np.where(nearer, np.where(large[0], 0, self.least), np.where(large[1], 0, self.most))
+        fewer, more = np.abs(slope) * (self.counts - self.lows), np.abs(slope) * (self.highs - self.counts)
+        below, above = np.where(slope < 0, more, fewer), np.where(slope < 0, fewer, more)
+        low = sums - np.ceil(np.hypot(sums - ends[0], below))
+        high = sums + np.ceil(np.hypot(ends[1] - sums, above))
+        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 class BoundedByCounts(Knowledge):

@@ -34,7 +34,7 @@ from scipy.special import ndtri
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
-from postprocess.families.rounding import COST_UNIT, TIE_RANGE
+from postprocess.families.rounding import COST_UNIT, TIE_RANGE, Arcs, cheapest_flow
 
 #: Persons: by how much a row's sum may be missed, and what counts as a whole number.
 MET, WHOLE = 1e-7, 1e-5
@@ -240,24 +240,15 @@ def _flow_up(floors: IntArray, movable: BoolArray, tables: TwoWayTables, cost: I
         return False
     if not of_rows.any() and not of_columns.any():
         return True
-    from ortools.graph.python import min_cost_flow
-
     # A row or column that lacks nothing has nothing to move.
     table, row, column = np.nonzero(movable & (of_rows > 0)[:, :, None] & (of_columns > 0)[:, None, :])
     n_rows = of_rows.size
-    network = min_cost_flow.SimpleMinCostFlow()
-    arcs = network.add_arcs_with_capacity_and_unit_cost(
-        table * of_rows.shape[1] + row,
-        n_rows + table * of_columns.shape[1] + column,
-        np.ones(len(table), dtype=np.int64),
-        cost[table, row, column],
-    )
-    network.set_nodes_supplies(
-        np.arange(n_rows + of_columns.size), np.concatenate([of_rows.ravel(), -of_columns.ravel()])
-    )
-    if network.solve() != network.OPTIMAL:
+    tail, head = table * of_rows.shape[1] + row, n_rows + table * of_columns.shape[1] + column
+    arcs = Arcs(tail, head, 0, 1, cost[table, row, column])
+    flows = cheapest_flow(np.concatenate([of_rows.ravel(), -of_columns.ravel()]), [arcs])
+    if flows is None:
         return False
-    floors[table, row, column] += network.flows(arcs)
+    floors[table, row, column] += flows[0]
     return True
 
 

@@ -1,6 +1,6 @@
 """What public shares do to the errors that a plan expects, given a guess, and to the budget that the same errors need.
 
-Each shared answer is followed by itself from the top down (`postprocess.shares.expectation`). Not foretold are the
+Each shared answer is followed by itself from the top down (`features.shares.expectation`). Not foretold are the
 errors of other answers, which gain from a better total, and what several shares of one answer do together.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from features.shares.expectation import shared_variances
 from features.shares.files import path_of, read_public_shares, read_shares, shares_by_level
 from features.shares.public_share import PublicShare, shares_of
 from pipeline.estimation.expectation import Expectation
@@ -22,7 +23,6 @@ from pipeline.reading.reader import Reader, open_reader
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.covariances import LevelCovariances, of_level
 from postprocess.linear.information import BLIND
-from postprocess.shares.expectation import shared_variances
 from postprocess.shares.shared import Shared
 from postprocess.shares.spread import Spread
 from postprocess.statistics import MEAN_ABSOLUTE

@@ -8,8 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from features.shares.expectation import expectations
 from features.shares.files import stated_shares
 from features.shares.public_share import PublicShare
+from features.shares.spreads import with_spreads
 from pipeline.estimation.constraints import IntervalRule, Knowledge, Results, StandardErrors
 from pipeline.estimation.subtree_answers import Answers, subtree_answers
 from pipeline.execution.job import Job
@@ -20,7 +22,6 @@ from postprocess.linear.upward import answers_of_subtrees
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
-from postprocess.shares.expectation import expectations
 from postprocess.shares.intervals import constant_coverage
 from postprocess.shares.shared import Shared
 from postprocess.statistics import EXACT_VARIANCE
@@ -135,7 +136,7 @@ class PublicShares(Knowledge):
         """Per level of the spine, the shares with their spreads."""
         return tuple(
             tuple(
-                one.with_spreads(values[:, one.answers], variances[:, one.answers], level.parents)
+                with_spreads(one, values[:, one.answers], variances[:, one.answers], level.parents)
                 for one, (values, variances) in zip(own, of_level, strict=True)
             )
             for level, own, of_level in zip(self._job.spine.levels, self._stated, self._answers, strict=True)

@@ -35,7 +35,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
-from postprocess.downward.batch import LevelTask, Pass, SolverReport, passes_of
+from postprocess.downward.batch import Batch, Pass, SolverReport, passes_of
 from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.subtrees import Cut, joined_blocks
 from postprocess.linear.information import Information
@@ -217,7 +217,7 @@ def _is_counted(value: object) -> bool:
     return isinstance(value, dict) and all(_is_whole(count) and name.isprintable() for name, count in value.items())
 
 
-def batch_name(task: LevelTask) -> str:
+def batch_name(task: Batch) -> str:
     """The name of a batch: its first and last parent, by their numbers in their level."""
     return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
 
@@ -324,7 +324,7 @@ class Estimation:
             done=self._advance,
         )
 
-    def _advance(self, task: LevelTask) -> None:
+    def _advance(self, task: Batch) -> None:
         self.job.progress.advance(int(task.offsets[-1]))
 
     def _write(self, level: Level, counts: sp.csr_array) -> None:

@@ -7,8 +7,9 @@ the solvers did, and how far solutions break a constraint, is reported for the m
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,9 +20,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, products
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, group_sums, largest_of
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums, largest_of
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution
+from postprocess.families.family import Family, Solution, is_large
+from postprocess.families.precisions import Dense, InBlocks, Precisions
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
 from postprocess.families.sum_weights import FewSums, few_sums_of
@@ -114,15 +116,9 @@ class Pass:
     chain: tuple[Marginal, ...]
     detail: bool
 
-    @cached_property
-    def representative(self) -> IntArray:
-        """A cell of the schema in each cell of the pass, `(size,)`."""
-        _, first = np.unique(self.cells.cell_answer, return_index=True)
-        return first.astype(np.int64)
-
-    def group_of(self, coarse: Marginal) -> IntArray:
-        """The answer of a coarser query that each cell of the pass falls in, `(size,)`."""
-        return coarse.cell_answer[self.representative]
+    def group_of(self, coarse: Marginal, cells: IntArray) -> IntArray:
+        """The answer of a coarser query that each of some cells of the pass falls in, `(k,)`."""
+        return coarse.answers_at(cells if self.detail else self.cells.representative[cells])
 
 
 def passes_of(problem: Problem) -> tuple[Pass, ...]:
@@ -150,6 +146,8 @@ def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
     """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
     if solve.detail:
         return possible_cells
+    if possible_cells.all():
+        return np.ones((len(possible_cells), solve.cells.size), dtype=bool)
     return solve.cells.answer(possible_cells.astype(np.int64)) > 0
 
 
@@ -164,13 +162,52 @@ Entries = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class PassTerms:
+    """The objective of a coarse pass: `precision` `(n_classes, g, g)` of its answers, and `linear` `(n, g)`."""
+
+    precision: FloatArray
+    linear: FloatArray
+
+    @classmethod
+    def of_answers(
+        cls,
+        covariance: FloatArray,
+        null: FloatArray,
+        classes: IntArray,
+        best: FloatArray,
+    ) -> PassTerms:
+        """That of the best linear estimates `(n, g)`, whose covariances are `(n_classes, g, g)`.
+
+        Args:
+            covariance: of each class.
+            null: projectors on its null space, of which nothing is known.
+            classes: `(n,)`.
+            best: the estimates.
+        """
+        precision = inverse_off(covariance, null)
+        precision = precision + typical(precision)[:, None, None] * null
+        return cls(precision, products(precision, classes, best))
+
+    def of(self, classes: IntArray, rows: slice) -> PassTerms:
+        """The terms of some children, whose classes are numbered in the order given."""
+        return PassTerms(self.precision[classes], self.linear[rows])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batch(ABC):
     """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
 
     Attributes:
         offsets: `(n_parents + 1,)` children of each parent, from 0.
         parents: whole-number histograms `(n_parents, n_cells)`; None at the top of the spine.
         checked: `(n_parents,)` True where the solution is compared with another solver's.
+        passes: coarse ones, then the detail.
+        terms: of the coarse passes.
+        classes: `(n,)` class of each child in the `terms`.
+        positive: the children's noisy answers where their parents are positive, for the detail alone.
+        bounds: that are kept.
+        implied: the persons that households are to have; None where nothing is measured of them.
+        shares: how public numbers share the parents' answers among the children; empty at the top.
     """
 
     level: int
@@ -183,6 +220,54 @@ class Batch:
     checked: BoolArray
     solver: str
     seed: int
+    passes: tuple[Pass, ...]
+    terms: tuple[PassTerms, ...]
+    classes: IntArray
+    positive: tuple[PositiveAnswers, ...]
+    bounds: tuple[GroupBounds, ...] = ()
+    implied: Implied | None = None
+    shares: tuple[Shared, ...] = ()
+
+    @property
+    @abstractmethod
+    def patterns(self) -> tuple[BoolArray, IntArray]:
+        """Different patterns `(p, n_cells)` of cells that can have persons, and which each child has, `(n,)`."""
+
+    @abstractmethod
+    def detail(
+        self, rows: Rows, cells: IntArray, counts: FloatArray | None, kinds: tuple[IntArray, IntArray]
+    ) -> tuple[Precisions, FloatArray]:
+        """The objective of the last pass.
+
+        Args:
+            rows: of some children.
+            cells: `(k,)` of the pass.
+            counts: `(k,)` their parent's persons there; None at the top.
+            kinds: different classes, and which of them each child has, `(C,)`.
+
+        Returns:
+            Precisions of these classes, and the linear term `(C, k)`.
+        """
+
+    def objective(
+        self, number: int, rows: Rows, cells: IntArray, counts: FloatArray | None
+    ) -> tuple[IntArray, Precisions, FloatArray]:
+        """Which precision each of some children has, the precisions, and linear terms, in the pass with a number."""
+        classes, kind = distinct_places(self.classes[rows])
+        if number == len(self.terms):
+            return kind, *self.detail(rows, cells, counts, (classes, kind))
+        terms = self.terms[number]
+        precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
+        return kind, Dense(precision), terms.linear[rows][:, cells]
+
+    def entries(self, parent: int, rows: Rows, cells: IntArray, rounded: IntArray) -> Entries:  # noqa: ARG002
+        """The histograms of a parent's children, from whole numbers `(C, k)` in cells of the last pass."""
+        children, columns = np.nonzero(rounded)
+        return self.numbers(rows)[children], cells[columns], rounded[children, columns]
+
+    def numbers(self, rows: Rows) -> IntArray:
+        """The numbers of some children in the batch."""
+        return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
     def rows(self, parent: int) -> slice:
         """The children of a parent, by its number in the batch."""
@@ -195,7 +280,7 @@ class Batch:
 
     def ties(self, number: int, rows: Rows, cells: IntArray) -> IntArray:
         """What breaks ties in the cells `(k,)` of some children in the pass with a number, `(C, k)`."""
-        children = self.first_child + (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)
+        children = self.first_child + self.numbers(rows)
         return tie_breaks(self.seed, [np.array([self.level * 64 + number]), children[:, None], cells[None, :]])
 
     def differences(self, parent: int, family: Family, solution: Solution) -> tuple[float, ...]:
@@ -290,53 +375,54 @@ BATCH_OPERATIONS, ITERATIONS = 2.0e10, 600.0
 BATCH_BYTES = 50.0
 
 
-@dataclass(frozen=True, eq=False)
-class PassTerms:
-    """The objective of one pass for the children of a batch.
-
-    Attributes:
-        precision: coarse passes `(n_classes, g, g)`; the detail: its blocks `(n_classes, n_blocks, a, a)`.
-        linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
-    """
-
-    precision: FloatArray
-    linear: FloatArray | None
-
-    def of(self, classes: IntArray, rows: slice) -> PassTerms:
-        """The terms of some children, whose classes are numbered in the order given."""
-        linear = None if self.linear is None else self.linear[rows]
-        return PassTerms(self.precision[classes], linear)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LevelTask(Batch):
     """A batch of a level whose estimates are of cells.
 
     Attributes:
-        classes: `(n,)` class of each child in the `terms`.
+        blocks: precisions of the detail, `(n_classes, n_blocks, a, a)`.
         measured: the children's own answers.
         children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
         prior_term: `(n, n_cells)` what unmeasured directions are pulled towards; None where everything was measured.
         possible: `(n, a)` False where an asymmetric cell is impossible.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
-        implied: the persons that households are to have; None where nothing is measured of them.
-        shares: how public numbers share the parents' answers among the children; empty at the top.
-        positive: the children's noisy answers where their parents are positive, for the detail alone.
     """
 
     basis: Basis
-    passes: tuple[Pass, ...]
-    terms: tuple[PassTerms, ...]
-    classes: IntArray
+    blocks: FloatArray
     measured: tuple[MeasuredAnswers, ...]
     children_term: FloatArray | None
     prior_term: FloatArray | None
     possible: BoolArray
-    bounds: tuple[GroupBounds, ...]
     kinds: NDArray[np.signedinteger] | None
-    implied: Implied | None
-    shares: tuple[Shared, ...]
-    positive: tuple[PositiveAnswers, ...]
+
+    @cached_property
+    def patterns(self) -> tuple[BoolArray, IntArray]:
+        """See `Batch.patterns`."""
+        patterns, pattern_of = np.unique(self.possible, axis=0, return_inverse=True)
+        return patterns[:, self.basis.cell_blocks[0]], pattern_of.ravel()
+
+    def detail(
+        self, rows: Rows, cells: IntArray, counts: FloatArray | None, kinds: tuple[IntArray, IntArray]
+    ) -> tuple[Precisions, FloatArray]:
+        """A'D^-1 y + J m is the linear term; precisions are matrices.
+
+        But of a large family they are weights on few sums of cells, where they are that, else blocks.
+        """
+        classes, linear = kinds[0], np.zeros((len(kinds[1]), len(cells)))
+        of_rows = None if self.kinds is None else self.kinds[rows]
+        for measured in self.measured:
+            linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.by_row(of_rows)
+        for answers in self.positive:
+            linear += answers.at(rows, answers.marginal.cell_answer[cells]) / answers.variance
+        for extra in (self.children_term, self.prior_term):
+            if extra is not None:
+                linear += extra[rows][:, cells]
+        if not is_large(len(linear), len(cells), has_parent=counts is not None):
+            return Dense(self.basis.dense(self.table[classes], cells)), linear
+        if (few := self.few_sums) is not None:
+            return few.on(classes, cells, self.leasts[classes]), linear
+        return InBlocks(self.basis, self.blocks[classes], cells), linear
 
     @cached_property
     def few_sums(self) -> FewSums | None:
@@ -346,12 +432,12 @@ class LevelTask(Batch):
     @cached_property
     def table(self) -> FloatArray:
         """The `Basis.patterns_of` the precisions of the detail, of all classes."""
-        return self.basis.patterns_of(self.terms[-1].precision)
+        return self.basis.patterns_of(self.blocks)
 
     @cached_property
     def leasts(self) -> FloatArray:
         """The least eigenvalues of the same, `(n_classes,)`."""
-        return np.asarray(np.linalg.eigvalsh(self.terms[-1].precision).min(axis=(1, 2)), dtype=np.float64)
+        return np.asarray(np.linalg.eigvalsh(self.blocks).min(axis=(1, 2)), dtype=np.float64)
 
 
 def _coarse_terms(
@@ -364,12 +450,9 @@ def _coarse_terms(
     # Where all answers are known what is left of their covariance is rounding, beside the variance of one measurement.
     most = np.abs(estimate.info.precision).max(axis=(1, 2, 3))
     null = null_projector(covariance, size=np.where(most > 0, ROUNDING / RANK_TOLERANCE / np.maximum(most, TINY), TINY))
-    precision = inverse_off(covariance, null)
-    ridge = _typical(precision)[:, None, None]
     if share is not None:
         centre = centre + products(_of(estimate.info.blind, null), estimate.classes, share - centre)
-    precision = precision + ridge * null
-    return PassTerms(precision, products(precision, estimate.classes, centre))
+    return PassTerms.of_answers(covariance, null, estimate.classes, centre)
 
 
 def _of(classes: BoolArray, blocks: FloatArray) -> FloatArray:
@@ -396,7 +479,7 @@ def _detail_terms(
         # What part of a query leaves out, the known directions determine: a weight on these, which do not vary, makes
         # the precision definite, and one on what is left out would draw it to zero.
         null = np.where(blind[:, None, None, None], null, estimate.info.known)
-    null, ridge = _of(lacking, null), _typical(blocks)
+    null, ridge = _of(lacking, null), typical(blocks)
     blocks = blocks + ridge[:, None, None, None] * null
     if share is None or not blind.any():
         return blocks, None
@@ -404,13 +487,13 @@ def _detail_terms(
     return blocks, ridge[estimate.classes][:, None] * drawn
 
 
-def _typical(precision: FloatArray) -> FloatArray:
+def typical(precision: FloatArray) -> FloatArray:
     """A precision for directions without one, `(n_classes,)`: the median of the class's others, or 1."""
     diagonal = np.diagonal(precision, axis1=-2, axis2=-1).reshape(len(precision), -1)
     ordered = np.sort(np.where(diagonal > 0, diagonal, np.inf), axis=1)
     middle = np.maximum((diagonal > 0).sum(axis=1) - 1, 0) // 2
-    typical = ordered[np.arange(len(ordered)), middle]
-    return np.where(np.isfinite(typical), typical, 1.0)
+    found = ordered[np.arange(len(ordered)), middle]
+    return np.where(np.isfinite(found), found, 1.0)
 
 
 def members_expected(
@@ -462,63 +545,90 @@ def level_tasks(
         problem, basis, level, estimate, parents, passes, checked: as in `level.downward_level`.
         share: `(n, n_cells)` what unmeasured directions are drawn to; None where there is nothing above.
     """
-    spine = problem.spine
-    n = len(spine.levels[level].geocodes)
-    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
-    names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
-    upper_name = spine.level_names[max(level - 1, 0)]
     shares = () if parents is None else problem.shares_of(level)
     if share is not None and shares:
         share = blind_centres(
-            [(one, _blind(basis, estimate, one)) for one in shares], share, spine.levels[level].parents
+            [(one, _blind(basis, estimate, one)) for one in shares], share, problem.spine.levels[level].parents
         )
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
-    terms.append(PassTerms(blocks, None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = members_expected(problem, basis, level, estimate, parents)
-    starts = _batch_starts(offsets, problem.n_cells, parents)
-    for first, last in pairwise(starts):
-        rows = slice(int(offsets[first]), int(offsets[last]))
-        classes, local = np.unique(estimate.classes[rows], return_inverse=True)
+
+    def filled(children: IntArray, cells: IntArray) -> list[FloatArray | IntArray]:
+        operations = children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)
+        return [np.cumsum(children) * problem.n_cells // BATCH_CELLS, np.cumsum(operations) // BATCH_OPERATIONS]
+
+    every = batches(
+        problem, level, parents, checked, (estimate.classes, passes, terms), filled, problem.positive_of(level)
+    )
+    for rows, classes, of_any in every:
         yield LevelTask(
-            level=problem.first_level + level,
-            level_name=spine.level_names[level],
-            parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
-            first_parent=first,
-            first_child=problem.first_row(level) + rows.start,
-            offsets=offsets[first : last + 1] - offsets[first],
-            parents=None if parents is None else parents[first:last],
+            **of_any,
             basis=basis,
-            passes=tuple(passes),
-            terms=tuple(term.of(classes, rows) for term in terms),
-            classes=local,
+            blocks=blocks[classes],
             measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
             children_term=None if estimate.children is None else estimate.children.term[rows],
             prior_term=None if prior is None else prior[rows],
             possible=possible[rows],
             bounds=tuple(bound.of_rows(rows) for bound in problem.bounds_of(level)),
-            checked=checked[first:last],
-            solver=problem.solver,
-            seed=problem.seed,
             kinds=None if kinds is None else kinds[rows],
             implied=None if implied is None else implied.of_rows(rows),
             shares=tuple(one.of_rows(rows) for one in shares),
-            positive=tuple(answers.of_rows(rows) for answers in problem.positive_of(level)),
         )
 
 
-def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:
-    """First parent of each batch, and the end; batches of whole families are limited in memory and operations."""
-    children = np.diff(offsets)
-    cells = np.full(len(children), n_cells) if parents is None else np.diff(parents.indptr)
-    memory = np.cumsum(children) * n_cells // BATCH_CELLS
-    cost = np.cumsum(children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)) // BATCH_OPERATIONS
-    new = (np.diff(memory) > 0) | (np.diff(cost) > 0)
-    return [0, *(int(i) + 1 for i in np.flatnonzero(new)), len(children)]
+def batches(
+    problem: Problem,
+    level: int,
+    parents: sp.csr_array | None,
+    checked: BoolArray,
+    solved: tuple[IntArray, Sequence[Pass], Sequence[PassTerms]],
+    filled: Callable[[IntArray, IntArray], Sequence[FloatArray | IntArray]],
+    positive: Sequence[PositiveAnswers],
+) -> Iterator[tuple[slice, IntArray, dict[str, Any]]]:
+    """Whole families, batch by batch: their children, the classes of these, and what a `Batch` of any form has.
+
+    Args:
+        problem, level, parents, checked: as in `level_tasks`.
+        solved: class of each child, passes, and terms of the coarse ones.
+        filled: (children of each parent, cells of each child) -> of each limit, how many batches are filled by all
+            families up to each.
+        positive: of the level.
+    """
+    spine, (of_child, passes, terms) = problem.spine, solved
+    n = len(spine.levels[level])
+    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
+    above = max(level - 1, 0)
+    upper_name, names = spine.level_names[above], spine.levels[above].geocodes
+    cells = np.full(len(offsets) - 1, problem.n_cells) if parents is None else np.diff(parents.indptr)
+    new = np.any([np.diff(limit) > 0 for limit in filled(np.diff(offsets), cells)], axis=0)
+    for first, last in pairwise([0, *(int(i) + 1 for i in np.flatnonzero(new)), len(offsets) - 1]):
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        classes, local = np.unique(of_child[rows], return_inverse=True)
+        yield (
+            rows,
+            classes,
+            {
+                "level": problem.first_level + level,
+                "level_name": spine.level_names[level],
+                "parent_names": tuple(f"{upper_name} {code}" for code in names[first:last]),
+                "first_parent": first,
+                "first_child": problem.first_row(level) + rows.start,
+                "offsets": offsets[first : last + 1] - offsets[first],
+                "parents": None if parents is None else parents[first:last],
+                "passes": tuple(passes),
+                "terms": tuple(term.of(classes, rows) for term in terms),
+                "classes": local,
+                "checked": checked[first:last],
+                "solver": problem.solver,
+                "seed": problem.seed,
+                "positive": tuple(answers.of_rows(rows) for answers in positive),
+            },
+        )
 
 
 def batch_bytes(geounits: int, most_children: int, n_cells: int, in_family: float) -> float:

@@ -6,47 +6,46 @@ Sums of an amount from low to high, of which n are counted in a cell, are at lea
 least, they are as counts are: not negative, and those of children add up to their parent's, since the counts n do.
 Nothing else has to know that some numbers are negative: a level is solved from its origin, which is then added again.
 
-Proportional completion: what no query determines of children, from their parent's table and their own estimates.
+Completion: what no query determines of children, from their parent's table and their own estimates.
 
 Where a level and those below it measure fewer queries than the levels above, some directions of a child's histogram
 are unmeasured. The parent's histogram p says more about them than an even split: of all tables x_c >= 0 of the children
 with sum_c x_c = p and the child's own estimates as the sums that are determined, the completion is the one of maximum
-entropy, found by iterative proportional fitting (Deming and Stephan 1940; Ireland and Kullback 1968). Where the
-determined queries do not cross it is p in proportion to the child's share of each sum, in one step.
+entropy (`postprocess.families.fitting`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, members, owners, runs
-from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
+from postprocess.downward.assembly import BatchPass, Member
 from postprocess.downward.batch import (
+    Batch,
     Entries,
-    LevelTask,
     Pass,
     SolverReport,
     assert_kept,
     level_tasks,
     limits_kept,
     passes_of,
-    possible_groups,
     stored_row,
 )
 from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
+from postprocess.families.fitting import FittedSums, fitted, not_negative
 from postprocess.families.rounding import round_family, round_together, swapped, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import FREE, zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, refines
-from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
+from postprocess.problem import GroupBounds, Problem
 
 
 def origin_of(problem: Problem, level: int) -> IntArray | None:
@@ -68,7 +67,10 @@ def from_origin(
         origin: of the level.
     """
     measured, joined = list(problem.measured), list(problem.joined)
-    measured[level] = tuple(_above(query, origin) for query in measured[level])
+    measured[level] = tuple(
+        replace(query, values=query.values - query.marginal.answer(origin)) if len(query.values) else query
+        for query in measured[level]
+    )
     joined[level] = tuple(
         GroupBounds(bound.name, bound.marginal, bound.lower - origin, bound.upper - origin) for bound in joined[level]
     )
@@ -83,10 +85,6 @@ def from_origin(
         np.add.at(above, problem.spine.levels[level].parents, origin)
         parents = above_origin(parents, above)
     return replace(problem, measured=tuple(measured), joined=tuple(joined)), estimate, parents
-
-
-def _above(query: MeasuredAnswers, origin: IntArray) -> MeasuredAnswers:
-    return query if not len(query.values) else replace(query, values=query.values - query.marginal.answer(origin))
 
 
 def above_origin(counts: sp.csr_array, origin: IntArray) -> sp.csr_array:
@@ -106,72 +104,6 @@ def only_below(problem: Problem, level: int, solved: BoolArray) -> Problem:
         GroupBounds(bound.name, bound.marginal, bound.lower * kept, bound.upper * kept) for bound in joined[level]
     )
     return replace(problem, joined=tuple(joined))
-
-
-@dataclass(frozen=True, eq=False)
-class Clipped:
-    """The records that sums are of, `(n, size)`, and the ends of a record's amount, the lower one below 0.
-
-    Attributes:
-        counts, lows, highs: released numbers of records, with the ends of their intervals.
-        least, most: that a record adds.
-    """
-
-    counts: IntArray
-    lows: FloatArray
-    highs: FloatArray
-    least: int
-    most: int
-
-    @property
-    def origin(self) -> IntArray:
-        """The least that the sums can be."""
-        return self.least * self.counts
-
-    def widened(
-        self, sums: IntArray, ends: tuple[FloatArray, FloatArray], large: tuple[BoolArray, BoolArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Ends of intervals with what a wrong number of records does to a sum.
-
-        A sum that is about the least of so many records was put there by their number, and errs with it: by
-        `least` for each record; likewise at the most. Simulated runs have the released number, so that this is not in
-        their errors, of which it is independent. Of the two ends of the clip the nearer one counts.
-
-        Args:
-            sums: `(n, size)` released.
-            ends: of their intervals, from the simulated runs.
-            large: which sums are so far above the least, and so far below the most, that these do not bind them.
-        """
-        nearer = sums - self.origin <= self.most * self.counts - sums
-        slope = np.where(nearer, np.where(large[0], 0, self.least), np.where(large[1], 0, self.most))
-        fewer, more = np.abs(slope) * (self.counts - self.lows), np.abs(slope) * (self.highs - self.counts)
-        below, above = np.where(slope < 0, more, fewer), np.where(slope < 0, fewer, more)
-        low = sums - np.ceil(np.hypot(sums - ends[0], below))
-        high = sums + np.ceil(np.hypot(ends[1] - sums, above))
-        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-
-
-#: Rounds of fitting, at most; estimates that contradict each other, since they were negative, never fit.
-MOST_ROUNDS = 100
-#: Persons: a family is fitted when a round changes no number of it by more.
-FITTED = 1e-6
-#: Numbers of children's tables that are fitted at a time.
-CHUNK_NUMBERS = 4_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class FittedSums:
-    """Sums of one query that the tables are fitted to.
-
-    Attributes:
-        marginal: the query.
-        values: `(n, size)` of each child, not negative.
-        given: `(n,)` False where the query is not determined.
-    """
-
-    marginal: Marginal
-    values: FloatArray
-    given: BoolArray
 
 
 def completed(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array) -> FloatArray:
@@ -221,117 +153,18 @@ def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: Level
         values = np.zeros((len(given), query.size))
         rows = np.flatnonzero(given)
         values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
-        yield FittedSums(query, _not_negative(values), given)
+        yield FittedSums(query, not_negative(values), given)
 
 
-def _not_negative(values: FloatArray) -> FloatArray:
-    """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
-    total = np.maximum(values.sum(axis=1), 0.0)
-    positive = np.maximum(values, 0.0)
-    return positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None]
-
-
-def fitted(
-    parents: sp.csr_array, offsets: IntArray, sums: Sequence[FittedSums], possible: BoolArray, group: IntArray
-) -> FloatArray:
-    """Tables `(n, n_cells)` of children that add up to their parents' exactly, fitted to sums of their own.
-
-    Args:
-        parents: whole-number histograms `(n_parents, n_cells)`.
-        offsets: `(n_parents + 1,)` first child of each parent, and their number.
-        sums: of each child.
-        possible: `(n, a)` False where a child's cells are 0.
-        group: `(n_cells,)` the column of `possible` of each cell.
-    """
-    out = np.zeros((len(possible), len(group)))
-    numbers = np.diff(offsets) * np.diff(parents.indptr)
-    for first, last in runs(np.concatenate([[0], np.cumsum(numbers)]), CHUNK_NUMBERS):
-        tables = _Tables.of(parents[first:last], offsets[first : last + 1], possible, group)
-        x, since, rounds = tables.start, tables, 0
-        keep = np.ones(len(x), dtype=bool)
-        while True:
-            after = since.round(x, sums)
-            rounds += 1
-            moving = np.zeros(since.n_families, dtype=bool)
-            moving[since.family[np.abs(after - x) > FITTED]] = True
-            keep = moving[since.family]
-            if rounds == MOST_ROUNDS or not sums:
-                keep[:] = False
-            out[since.child[~keep], since.cell[~keep]] = after[~keep]
-            if not keep.any():
-                break
-            since, x = since.part(keep), after[keep]
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    """The tables of some families, number by number.
-
-    `child`, `cell` and `family` of each number; `slot`: which number of the parents it is a part of; `total`: that
-    number; `start`: an even share of it.
-    """
-
-    child: IntArray
-    cell: IntArray
-    family: IntArray
-    slot: IntArray
-    total: FloatArray
-    start: FloatArray
-    n_families: int
-    n_slots: int
-
-    @classmethod
-    def of(cls, parents: sp.csr_array, offsets: IntArray, possible: BoolArray, group: IntArray) -> _Tables:
-        of_child = owners(offsets)
-        slot, starts = members(parents.indptr.astype(np.int64), of_child)
-        child = owners(starts)
-        family, child = of_child[child], child + offsets[0]
-        cell = parents.indices[slot].astype(np.int64)
-        total = parents.data[slot].astype(np.float64)
-        open_ = possible[child, group[cell]].astype(np.float64)
-        among = np.bincount(slot, open_, minlength=len(parents.data))[slot]
-        even = np.where(among > 0, total * open_ / np.maximum(among, 1.0), 0.0)
-        return cls(child, cell, family, slot, total, even, len(offsets) - 1, len(parents.data))
-
-    def part(self, keep: BoolArray) -> _Tables:
-        """The numbers of some families."""
-        return _Tables(
-            self.child[keep],
-            self.cell[keep],
-            self.family[keep],
-            self.slot[keep],
-            self.total[keep],
-            self.start[keep],
-            self.n_families,
-            self.n_slots,
-        )
-
-    def round(self, x: FloatArray, sums: Sequence[FittedSums]) -> FloatArray:
-        """The tables after they are fitted to each of the sums once, and to the parents last."""
-        first = int(self.child[0]) if len(self.child) else 0
-        for query in sums:
-            key = (self.child - first) * query.marginal.size + query.marginal.cell_answer[self.cell]
-            found = np.bincount(key, x)[key]
-            wanted = query.values[self.child, query.marginal.cell_answer[self.cell]]
-            fit = query.given[self.child] & (found > 0)
-            x = np.where(fit, x * (wanted / np.where(fit, found, 1.0)), x)
-        found = np.bincount(self.slot, x, minlength=self.n_slots)[self.slot]
-        # What no child is left for is divided evenly again.
-        x = np.where(found > 0, x, self.start)
-        found = np.where(found > 0, found, self.total)
-        return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)
-
-
-#: Arguments of `member_of`: the parents' numbers, the possible cells and the held answers.
-Given = tuple[Targets, BoolArray, IntArray | None]
+#: Performs a function on tasks, in order.
+Runner = Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]]
 #: How often households that have more members than there may be are solved again; what is left bounds the persons.
 MOST_TURNS = 3
 #: Share of the parents whose children are solved again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
 
 
-def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
+def solve_task(task: Batch) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
 
     Raises:
@@ -339,43 +172,33 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     """
     report = SolverReport()
     differences: list[float] = []
-    n = int(task.offsets[-1])
-    asymmetric, _ = task.basis.cell_blocks
     held: IntArray | None = None
-    patterns, pattern_of = np.unique(task.possible, axis=0, return_inverse=True)
-    copied, solved = _copies(task)
-    result: list[Entries] = []
+    result, solved = _copies(task)
     for number, current in enumerate(task.passes):
-        possible = possible_groups(current, patterns[:, asymmetric])[pattern_of.ravel()]
-        given = targets_of(task, current), possible, held
-        if task.parents is None and task.solver != "cvxpy":
-            members, solutions = _solved_together(task, number, given, pattern_of.ravel())
-        else:
-            members, solutions = _solved(task, number, given, solved)
-        report += SolverReport.of(solutions)
-        answers = np.zeros((n, current.hold.size), dtype=np.int64) if current.hold is not None else None
-        for pair in zip(members, solutions, strict=True):
-            for member, rounded in _rounded(task, number, given, pair, differences):
-                if answers is not None and current.hold is not None:
-                    group = current.group_of(current.hold)[member.cells]
-                    answers[member.rows] = group_sums(rounded, group, current.hold.size)
+        here = BatchPass(task, number, held)
+        together = task.parents is None and task.solver != "cvxpy"
+        pairs = _solved_together(here) if together else _solved(here, solved)
+        report += SolverReport.of(solution for _, solution in pairs)
+        held = None if current.hold is None else np.zeros((int(task.offsets[-1]), current.hold.size), dtype=np.int64)
+        for pair in pairs:
+            for member, rounded in _rounded(here, pair, differences):
+                if held is not None and current.hold is not None:
+                    group = current.group_of(current.hold, member.cells)
+                    held[member.rows] = group_sums(rounded, group, current.hold.size)
                 else:
-                    rows, columns = np.nonzero(rounded)
-                    rows_of = member.rows.start + rows if isinstance(member.rows, slice) else member.rows[rows]
-                    result.append((rows_of, member.cells[columns], rounded[rows, columns]))
-        held = answers
-    out = task.histograms([*result, *copied], len(asymmetric))
+                    result.append(task.entries(member.parent, member.rows, member.cells, rounded))
+    out = task.histograms(result, task.patterns[0].shape[1])
     return out, report + SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
 
 
 def _rounded(
-    task: LevelTask, number: int, given: Given, pair: tuple[Member, Solution], differences: list[float]
+    here: BatchPass, pair: tuple[Member, Solution], differences: list[float]
 ) -> Iterator[tuple[Member, IntArray]]:
-    """A family in whole numbers; of areas that are together those by themselves that are checked, or are not sure.
+    """A family in whole numbers; of areas that are together those by themselves that are checked, or left.
 
     `differences` gets those from another solver.
     """
-    member, solution = pair
+    (member, solution), task = pair, here.task
     if isinstance(member.rows, slice):
         differences.extend(task.differences(member.parent, member.family, solution))
         rounded = round_family(member.family, solution.x, member.chain, member.ties)
@@ -384,80 +207,61 @@ def _rounded(
         assert_kept(member.family, rounded, member.chain)
         yield member, rounded
         return
-    rounded, sure = round_together(member.family, solution.x, member.chain, member.ties)
-    sure &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
-    yield replace(member, rows=member.rows[sure]), rounded[sure]
-    for i in np.flatnonzero(~sure):
-        alone = member_of(task, number, int(member.rows[i]), *given)
+    rounded, found = round_together(member.family, solution.x, member.chain, member.ties)
+    found &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
+    yield replace(member, rows=member.rows[found]), rounded[found]
+    for i in np.flatnonzero(~found):
+        alone = here.member(int(member.rows[i]))
         assert alone is not None
-        yield from _rounded(task, number, given, (alone, replace(solution, x=solution.x[i : i + 1])), differences)
+        yield from _rounded(here, (alone, replace(solution, x=solution.x[i : i + 1])), differences)
 
 
-def _solved_together(
-    task: LevelTask, number: int, given: Given, pattern_of: IntArray
-) -> tuple[list[Member], list[Solution]]:
+def _solved_together(here: BatchPass) -> list[tuple[Member, Solution]]:
     """The areas of a pass that have no parent, those that are alike together, and their solutions.
 
     Areas that are not solved with others are families by themselves.
-
-    Args:
-        task, number, given: as in `_solved`.
-        pattern_of: `(n,)` which areas have the same possible cells.
     """
-    _, possible, _ = given
-    members: list[Member] = []
-    solutions: list[Solution] = []
+    pairs: list[tuple[Member, Solution]] = []
     single: list[int] = []
-    for areas in areas_alike(task, number, possible, pattern_of):
+    for areas in here.areas_alike():
         if len(areas) == 1:
             single.extend(areas.tolist())
             continue
-        if (member := member_of(task, number, int(areas[0]), *given, areas=areas)) is None:
+        if (member := here.member(int(areas[0]), areas=areas)) is None:
             continue
         found = solve_together(member.family)
         single.extend(areas[~found.solved].tolist())
         if n := int(found.solved.sum()):
-            members.append(member.of_children(areas, found.solved))
-            solutions.append(
-                Solution(found.x[found.solved], "batched", found.rounds, found.primal, found.dual, families=n)
-            )
-    alone = _solved(task, number, given, sorted(single))
-    return members + alone[0], solutions + alone[1]
+            solution = Solution(found.x[found.solved], "batched", found.rounds, found.primal, found.dual, families=n)
+            pairs.append((member.of_children(areas, found.solved), solution))
+    return pairs + _solved(here, sorted(single))
 
 
-def _solved(task: LevelTask, number: int, given: Given, parents: Sequence[int]) -> tuple[list[Member], list[Solution]]:
-    """The families of a pass and their solutions; those that households have more members in than there may be again.
-
-    Args:
-        task: the batch.
-        number: of the pass.
-        given: to `member_of`.
-        parents: whose children are solved.
-    """
-    members = [member for p in parents if (member := member_of(task, number, p, *given)) is not None]
+def _solved(here: BatchPass, parents: Sequence[int]) -> list[tuple[Member, Solution]]:
+    """The families of some parents and their solutions; those with more members than there may be are solved again."""
+    task = here.task
+    members = [member for parent in parents if (member := here.member(parent)) is not None]
     solutions = solve_families([member.family for member in members], task.solver)
-    if task.implied is None or not task.implied.counted.at_most.any():
-        return members, solutions
-    for _ in range(MOST_TURNS):
+    for _ in range(MOST_TURNS if task.implied is not None and task.implied.counted.at_most.any() else 0):
         again = [
             (i, then)
-            for i, (member, solution) in enumerate(zip(members, solutions, strict=True))
-            if (then := used_then(task, number, member, solution)) is not None
+            for i, pair in enumerate(zip(members, solutions, strict=True))
+            if (then := here.used_then(*pair)) is not None
         ]
         if not again:
             break
         for i, used in again:
-            member = member_of(task, number, members[i].parent, *given, used=used)
+            member = here.member(members[i].parent, used)
             assert member is not None
             members[i] = member
         places = [i for i, _ in again]
         families, near = [members[i].family for i in places], [solutions[i] for i in places]
         for i, solution in zip(places, solve_families(families, task.solver, near), strict=True):
             solutions[i] = solution
-    return members, solutions
+    return list(zip(members, solutions, strict=True))
 
 
-def _copies(task: LevelTask) -> tuple[list[Entries], list[int]]:
+def _copies(task: Batch) -> tuple[list[Entries], list[int]]:
     """The entries of only children, which are copies of their parents, and the parents that have to be solved.
 
     Nobody lives below an empty parent, so these are left out.
@@ -479,22 +283,16 @@ def _copies(task: LevelTask) -> tuple[list[Entries], list[int]]:
 
 def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
     """Per level, whose children are solved again: drawn by the public seed from all with two children or more."""
-    sizes = [np.ones(len(spine.levels[0].geocodes), dtype=np.int64)]
-    sizes += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
-    draws: list[IntArray] = []
-    places: list[tuple[int, int]] = []
-    for level, size in enumerate(sizes):
-        ties = tie_breaks(seed + 1, [np.array([level]), np.arange(len(size))])
-        eligible = np.flatnonzero((size > 1) | (level == 0))
-        draws.append(ties[eligible])
-        places.extend((level, int(i)) for i in eligible)
-    n_checked = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.2)))
-    chosen = np.argsort(np.concatenate(draws), kind="stable")[:n_checked]
-    flags = [np.zeros(len(size), dtype=bool) for size in sizes]
-    for i in chosen:
-        level, parent = places[i]
-        flags[level][parent] = True
-    return flags
+    of_level = [np.ones(len(spine.levels[0]), dtype=np.int64)]
+    of_level += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
+    size = np.concatenate(of_level)
+    level = np.repeat(np.arange(len(of_level)), [len(sizes) for sizes in of_level])
+    ties = tie_breaks(seed + 1, [level, np.concatenate([np.arange(len(sizes)) for sizes in of_level])])
+    eligible = np.flatnonzero((size > 1) | (level == 0))
+    n_checked = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(eligible) * 1.2)))
+    flags = np.zeros(len(size), dtype=bool)
+    flags[eligible[np.argsort(ties[eligible], kind="stable")[:n_checked]]] = True
+    return [flags[level == number] for number in range(len(of_level))]
 
 
 def downward_level(
@@ -503,7 +301,7 @@ def downward_level(
     level: int,
     estimate: LevelEstimate,
     parents: sp.csr_array | None,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
+    runner: Runner = map,
     checked: BoolArray | None = None,
     passes: Sequence[Pass] | None = None,
 ) -> tuple[sp.csr_array, SolverReport]:
@@ -529,10 +327,11 @@ def downward_level(
     if parents is not None and estimate.info.blind.any():
         share = completed(problem, basis, level, estimate, parents)
     tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked, share)
-    report = SolverReport()
-    parts = []
-    for part, part_report in runner(solve_task, tasks):
-        parts.append(part)
-        report += part_report
-    counts = sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64)
+    counts, report = solve_level(tasks, runner)
     return counts if origin is None else above_origin(counts, -origin), report
+
+
+def solve_level(tasks: Iterable[Batch], runner: Runner = map) -> tuple[sp.csr_array, SolverReport]:
+    """The histograms of all batches of a level, one after the other; `runner` as in `downward_level`."""
+    parts, reports = zip(*runner(solve_task, tasks), strict=True)
+    return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), sum(reports, SolverReport())

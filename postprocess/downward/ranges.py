@@ -8,10 +8,9 @@ frequent, then of the whole table; where that has too few, it makes do with fewe
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,105 +29,46 @@ RangeOf = Callable[[IntArray, FloatArray, IntArray], tuple[IntArray, IntArray]]
 #: Cells whose errors are taken together: the owner of each cell `(n_cells,)`; how far each size looks for errors; how
 #: many are needed of a size, and of all sizes.
 Kind = tuple[IntArray, IntArray, int, float]
+#: Errors within reach of some size classes of some owners: owner, size class and class of the first error, `(n,)` each,
+#: and how often each error was seen, `(n, classes)`.
+Chunk = tuple[IntArray, IntArray, IntArray, IntArray]
 
 
-@dataclass(frozen=True, eq=False)
-class CountedErrors:
-    """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
+def _chunks(errors: tuple[IntArray, IntArray, IntArray, IntArray], reach: IntArray, used: BoolArray) -> Iterator[Chunk]:
+    """The errors within reach of the size classes that are used.
 
-    An owner is a cell, or are cells whose errors are taken together.
+    Args:
+        errors: owner, size class, class of the error, and how often, `(n,)` each.
+        reach: how far each size class of each owner looks for errors, `(owners, size classes)`.
+        used: the same shape.
     """
-
-    owner: IntArray
-    sizes: IntArray
-    error: IntArray
-    times: IntArray
-    owners: int
-
-    def reach(self, most: IntArray, needed: int, in_all: float) -> IntArray:
-        """The least reach at which `needed` errors are seen, `(owners, size classes)`; -1 where it is beyond `most`.
-
-        And of owners that have fewer than `in_all`.
-        """
-        places = self.owner * len(SIZE_CLASSES) + self.sizes
-        seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
-        seen = seen.reshape(self.owners, -1)
-        return np.where(seen.sum(axis=1, keepdims=True) < in_all, -1, _reach_of(seen, most, needed))
-
-    def chunks(self, reach: IntArray, used: BoolArray) -> Iterator[Chunk]:
-        """The errors within `reach` of the size classes that are `used`, both `(owners, size classes)`."""
-        windows: list[tuple[int, IntArray, int, IntArray]] = []
-        numbers = widest = 0
-        for each in self._windows(reach, used):
-            numbers, widest = numbers + len(each[1]), max(widest, each[3].shape[1])
-            windows.append(each)
-            if numbers * widest > _CHUNK_ERRORS:
-                yield Chunk.of(windows)
-                windows, numbers, widest = [], 0, 0
-        if windows:
-            yield Chunk.of(windows)
-
-    def _windows(self, reach: IntArray, used: BoolArray) -> Iterator[tuple[int, IntArray, int, IntArray]]:
-        """Owner by owner, size classes that are used, the least error, and the errors within reach.
-
-        They are counted in classes from the least error on: `(size classes, width)`.
-        """
-        order = np.argsort(self.owner, kind="stable")
-        starts = np.searchsorted(self.owner[order], np.arange(self.owners + 1))
-        for number, (first, last) in enumerate(pairwise(starts)):
-            known = np.flatnonzero(used[number])
-            if not len(known):
-                continue
-            chosen = order[first:last]
-            error = self.error[chosen]
-            least, most = int(error.min()), int(error.max())
-            shape = len(SIZE_CLASSES), most - least + 1
-            places = self.sizes[chosen] * shape[1] + error - least
-            errors = np.bincount(places, self.times[chosen], math.prod(shape)).astype(np.int64).reshape(shape)
-            yield number, known, least, _of_windows(errors, known, reach[number, known])
+    owner, sizes, error, times = errors
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(len(used) + 1))
+    windows: list[Chunk] = []
+    numbers = widest = 0
+    for number in np.flatnonzero(used.any(axis=1)):
+        known, chosen = np.flatnonzero(used[number]), order[starts[number] : starts[number + 1]]
+        least = int(error[chosen].min())
+        width = int(error[chosen].max()) - least + 1
+        places = sizes[chosen] * width + error[chosen] - least
+        of_sizes = np.bincount(places, times[chosen], len(SIZE_CLASSES) * width).astype(np.int64).reshape(-1, width)
+        before = np.concatenate([np.zeros((1, width), dtype=np.int64), np.cumsum(of_sizes, axis=0)])
+        first, last = _ends(known, reach[number, known], len(of_sizes))
+        windows.append((np.full_like(known, number), known, np.full_like(known, least), before[last] - before[first]))
+        numbers, widest = numbers + len(known), max(widest, width)
+        if numbers * widest > _CHUNK_ERRORS:
+            yield _side_by_side(windows, widest)
+            windows, numbers, widest = [], 0, 0
+    if windows:
+        yield _side_by_side(windows, widest)
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Errors within reach of some size classes of some owners.
-
-    Attributes:
-        owner, size: `(n,)`.
-        first: the class of the first of the errors, `(n,)`.
-        errors: how often each was seen, `(n, classes)`.
-    """
-
-    owner: IntArray
-    size: IntArray
-    first: IntArray
-    errors: IntArray
-
-    @classmethod
-    def of(cls, windows: Sequence[tuple[int, IntArray, int, IntArray]]) -> Chunk:
-        """Of `CountedErrors._windows`."""
-        counts = [len(sizes) for _, sizes, *_ in windows]
-        # Classes without errors on the right change no range: of several, the first is taken.
-        errors = np.zeros((sum(counts), max(each.shape[1] for *_, each in windows)), dtype=np.int64)
-        for end, count, (*_, each) in zip(accumulate(counts), counts, windows, strict=True):
-            errors[end - count : end, : each.shape[1]] = each
-        owner, first = (np.repeat([each[place] for each in windows], counts) for place in (0, 2))
-        return cls(owner, np.concatenate([sizes for _, sizes, *_ in windows]), first, errors)
-
-    def put_ends(self, range_of: RangeOf, shares: FloatArray, low: FloatArray, high: FloatArray) -> None:
-        """Put the ends of the ranges in their places, `(owners, size classes)`, like the shares."""
-        start, stop = range_of(self.errors, shares[self.owner, self.size], self.first)
-        low[self.owner, self.size], high[self.owner, self.size] = start + self.first, stop + self.first
-
-
-def at_most(chunks: Iterator[Chunk], numbers: int) -> list[Chunk] | None:
-    """The chunks, if they have at most so many numbers."""
-    found = []
-    for chunk in chunks:
-        numbers -= chunk.errors.size
-        if numbers < 0:
-            return None
-        found.append(chunk)
-    return found
+def _side_by_side(windows: Sequence[Chunk], width: int) -> Chunk:
+    """One chunk of several; classes without errors on the right change no range: of several, the first is taken."""
+    owner, size, first = (np.concatenate([each[place] for each in windows]) for place in range(3))
+    errors = [np.pad(each, ((0, 0), (0, width - each.shape[1]))) for *_, each in windows]
+    return owner, size, first, np.concatenate(errors)
 
 
 def _reach_of(seen: IntArray, most: IntArray, needed: int) -> IntArray:
@@ -157,13 +97,6 @@ def _ends(sizes: IntArray, reach: IntArray, n_sizes: int) -> tuple[IntArray, Int
     first = np.where(sizes == 0, 0, np.maximum(1, sizes - reach))
     last = np.where(sizes == 0, 1, np.minimum(n_sizes, sizes + reach + 1))
     return first, last
-
-
-def _of_windows(errors: IntArray, sizes: IntArray, reach: IntArray) -> IntArray:
-    """Errors `(n, width)` within reach of some size classes, of those of all `(size classes, width)`."""
-    before = np.concatenate([np.zeros((1, errors.shape[1]), dtype=np.int64), np.cumsum(errors, axis=0)])
-    first, last = _ends(sizes, reach, len(errors))
-    return before[last] - before[first]
 
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
@@ -231,13 +164,14 @@ class Windows:
         left = np.broadcast_to(True if sizes is None else sizes, (len(kinds[0][0]), len(SIZE_CLASSES))).copy()
         owners: list[_Owners] = []
         for of_cells, most, needed, in_all in reversed(kinds):
-            counted = CountedErrors(of_cells[cells], size, error, errors.times, int(of_cells.max()) + 1)
-            reach = counted.reach(most, needed, in_all)
+            owner, n = of_cells[cells], int(of_cells.max()) + 1
+            places = owner * len(SIZE_CLASSES) + size
+            seen = np.bincount(places, errors.times, n * len(SIZE_CLASSES)).astype(np.int64).reshape(n, -1)
+            reach = np.where(seen.sum(axis=1, keepdims=True) < in_all, -1, _reach_of(seen, most, needed))
             mine = left & (reach >= 0)[of_cells]
             left &= ~mine
-            used = _largest(of_cells, mine)
-            chunks = counted.chunks(reach, used)
-            owners.append(_Owners(of_cells, counted, reach, used, mine, at_most(chunks, _HELD) if held else None))
+            found = partial(_chunks, (owner, size, error, errors.times), reach, _largest(of_cells, mine))
+            owners.append(_Owners(of_cells, mine, _kept(found) if held else found))
         return cls(tuple(reversed(owners)))
 
     def ranges(self, range_of: RangeOf, shares: float | FloatArray, *, kept: bool = False) -> Ranges:
@@ -266,27 +200,33 @@ class _Owners:
 
     Attributes:
         of_cells: the number of the owner of each cell, `(n_cells,)`.
-        counted: their errors.
-        reach: how far each of their size classes looks for errors, `(owners, size classes)`; -1 where it has too few.
-        used: the same shape, where some cell takes its range from them.
         mine: `(n_cells, size classes)` which do.
-        held: the errors that are used, in memory.
+        chunks: gives the errors that are used.
     """
 
     of_cells: IntArray
-    counted: CountedErrors
-    reach: IntArray
-    used: BoolArray
     mine: BoolArray
-    held: Sequence[Chunk] | None
+    chunks: Callable[[], Iterable[Chunk]]
 
     def ends(self, range_of: RangeOf, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The ends of the ranges that are used, like `reach`, for the shares `(n_cells, size classes)`."""
+        """The ends of the ranges that are used, `(owners, size classes)`, for the shares `(n_cells, size classes)`."""
         most = _largest(self.of_cells, shares)
         low, high = np.full((2, *most.shape), np.nan)
-        for chunk in self.counted.chunks(self.reach, self.used) if self.held is None else self.held:
-            chunk.put_ends(range_of, most, low, high)
+        for owner, size, first, errors in self.chunks():
+            start, stop = range_of(errors, most[owner, size], first)
+            low[owner, size], high[owner, size] = start + first, stop + first
         return low, high
+
+
+def _kept(chunks: Callable[[], Iterable[Chunk]]) -> Callable[[], Iterable[Chunk]]:
+    """The same, held in memory if they have at most `_HELD` numbers."""
+    found, numbers = [], 0
+    for chunk in chunks():
+        found.append(chunk)
+        numbers += chunk[-1].size
+        if numbers > _HELD:
+            return chunks
+    return lambda: found
 
 
 def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:

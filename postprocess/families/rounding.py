@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +43,16 @@ TIE_RANGE = 1 << 14
 
 class GroupLevel(GroupRange):
     """One partition of a chain: `group` `(k,)` cell -> group, allowed sums `lower`, `upper` `(C, g)` whole numbers."""
+
+
+class Arcs(NamedTuple):
+    """Arcs of a network, `(n,)` each: nodes, the least and the most that flows, and what a unit costs."""
+
+    tail: IntArray
+    head: IntArray
+    low: IntArray | int
+    high: IntArray | int
+    cost: IntArray | int = 0
 
 
 def snap(x: FloatArray) -> tuple[IntArray, IntArray]:
@@ -86,22 +97,16 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     Raises:
         SolverError: no whole numbers next to the solution keep the constraints; names the parent.
     """
-    if family.parent is None:
-        whole, sure = round_together(family, x, chain, ties)
-        if sure.all():
-            return whole
     floors, fractions = snap(x)
-    cost = _cost(fractions, ties)
-    ranges = [_allowed(x, partition) for partition in chain]
-    if not chain and family.parent is not None:
+    cost, rounded = _cost(fractions, ties), None
+    if family.parent is None:
+        whole, found = round_together(family, x, chain, ties)
+        rounded = whole if found.all() else None
+    elif not chain:
         rounded = _round_columns(floors, fractions, cost, family.parent)
     elif _nested(chain):
-        rounded = _round_by_flow(family, floors, fractions, cost, chain, ranges)
-    else:
-        rounded = None
-    if rounded is None:
-        rounded = _round_by_integer_programme(family, x, cost, chain)
-    return rounded
+        rounded = _round_by_flow(floors, fractions, cost, family.parent, chain, [_allowed(x, one) for one in chain])
+    return _round_by_integer_programme(family, x, cost, chain) if rounded is None else rounded
 
 
 def _cost(fractions: IntArray, ties: IntArray) -> IntArray:
@@ -112,11 +117,11 @@ def _cost(fractions: IntArray, ties: IntArray) -> IntArray:
 def round_together(
     family: Family, x: FloatArray, chain: Sequence[GroupLevel], ties: IntArray
 ) -> tuple[IntArray, BoolArray]:
-    """Whole numbers `(C, k)` of areas without a parent, and for which of them `(C,)` that is sure.
+    """Whole numbers `(C, k)` of areas without a parent, and for which of them `(C,)` there are such.
 
     In nested groups, from the fine ones to the coarse, as many of the cheapest cells go up as have to, and none beyond
-    what may; of the others those that gain by it. Where cells that cost the same go different ways, or nothing is
-    allowed, it is left to `round_family`, one area at a time. Arguments as there.
+    what may; of the others those that gain by it, and of those that cost the same the first. The others are left to
+    `round_family`, one area at a time. Arguments as there.
     """
     floors, fractions = snap(x)
     if not chain:
@@ -125,7 +130,7 @@ def round_together(
     if not _nested(chain):
         return floors, np.zeros(len(x), dtype=bool)
     movable, cost = fractions > 0, _cost(fractions, ties)
-    sure = ~(movable & (cost == 0)).any(axis=1)
+    found = np.ones(len(x), dtype=bool)
     # -1: goes up, 0: may, 1: stays.
     state = np.where(movable, 0, 1)
     for partition in reversed(chain):
@@ -136,14 +141,10 @@ def round_together(
         rank = np.arange(len(group)) - np.searchsorted(group, group)
         must, may = ((limit - sums)[:, group] for limit in (low, high))
         of_rank = np.take_along_axis(state, order, axis=1)
-        sure &= ((must <= may) & (may >= 0)).all(axis=1)
-        sure &= ~(((rank < must) & (of_rank > 0)) | ((rank >= may) & (of_rank < 0))).any(axis=1)
+        found &= ((must <= may) & (may >= 0)).all(axis=1)
+        found &= ~(((rank < must) & (of_rank > 0)) | ((rank >= may) & (of_rank < 0))).any(axis=1)
         np.put_along_axis(state, order, np.where(rank < must, -1, np.where(rank >= may, 1, of_rank)), axis=1)
-    up = (state < 0) | ((state == 0) & (cost < 0))
-    order = np.lexsort((cost, ~movable), axis=1)
-    by_cost, goes, moves = (np.take_along_axis(one, order, axis=1) for one in (cost, up, movable))
-    even = (by_cost[:, 1:] == by_cost[:, :-1]) & moves[:, 1:] & (goes[:, 1:] != goes[:, :-1])
-    return floors + up, sure & ~even.any(axis=1)
+    return floors + ((state < 0) | ((state == 0) & (cost < 0))), found
 
 
 def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:
@@ -173,10 +174,10 @@ def _round_columns(floors: IntArray, fractions: IntArray, cost: IntArray, parent
 
 
 def _round_by_flow(
-    family: Family,
     floors: IntArray,
     fractions: IntArray,
     cost: IntArray,
+    parent: FloatArray,
     chain: Sequence[GroupLevel],
     ranges: Sequence[tuple[IntArray, IntArray]],
 ) -> IntArray | None:
@@ -189,18 +190,7 @@ def _round_by_flow(
     for partition in chain:
         first.append(first[-1] + n_children * partition.size)
     cells_at = first[-1]
-    supply = np.zeros(cells_at + n_cells, dtype=np.int64)
-    tails, heads, capacities, costs = [], [], [], []
-
-    def arcs(tail: IntArray, head: IntArray, low: IntArray, high: IntArray) -> None:
-        """Arcs with lower bounds: the lower bound is sent in advance."""
-        np.add.at(supply, head, low)
-        np.subtract.at(supply, tail, low)
-        tails.append(tail)
-        heads.append(head)
-        capacities.append(high - low)
-        costs.append(np.zeros(len(tail), dtype=np.int64))
-
+    supply, arcs = np.zeros(cells_at + n_cells, dtype=np.int64), list[Arcs]()
     child = np.arange(n_children)[:, None]
     for depth, (partition, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
         size = partition.size
@@ -217,33 +207,44 @@ def _round_by_flow(
             group_of = np.zeros(size, dtype=np.int64)
             group_of[partition.group] = coarse.group
             tail = first[depth - 1] + child * coarse.size + group_of[None, :]
-        arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel())
+        arcs.append(Arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel()))
     last = chain[-1]
-    tails.append(first[-2] + rows * last.size + last.group[columns])
-    heads.append(cells_at + columns)
-    capacities.append(np.ones(len(rows), dtype=np.int64))
-    costs.append(cost[rows, columns])
-    cells = np.arange(n_cells)
-    if family.parent is None:
-        movable = np.bincount(columns, minlength=n_cells)
-        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells, dtype=np.int64), movable)
-    else:
-        increments = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
-        if (increments < 0).any():
-            return None
-        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), increments, increments)
+    arcs.append(Arcs(first[-2] + rows * last.size + last.group[columns], cells_at + columns, 0, 1, cost[rows, columns]))
+    increments = np.rint(parent).astype(np.int64) - base.sum(axis=0)
+    if (increments < 0).any():
+        return None
+    arcs.append(Arcs(cells_at + np.arange(n_cells), np.zeros(n_cells, dtype=np.int64), increments, increments))
+    flows = cheapest_flow(supply, arcs)
+    if flows is None:
+        return None
+    base[rows, columns] += flows[len(chain)]
+    return base
+
+
+def cheapest_flow(supply: IntArray, arcs: Sequence[Arcs]) -> list[IntArray] | None:
+    """Whole flows `(n,)` of some arcs each, at the least cost, or None where there are none.
+
+    Args:
+        supply: of each node, what flows out of it more than into it.
+        arcs: some at a time.
+    """
     from ortools.graph.python import min_cost_flow
 
-    network = min_cost_flow.SimpleMinCostFlow()
-    numbers = network.add_arcs_with_capacity_and_unit_cost(
-        np.concatenate(tails), np.concatenate(heads), np.concatenate(capacities), np.concatenate(costs)
+    sizes = [len(some.tail) for some in arcs]
+    tail, head, low, high, cost = (
+        np.concatenate([np.broadcast_to(some[part], size) for some, size in zip(arcs, sizes, strict=True)])
+        for part in range(5)
     )
+    # What has to flow at least is sent in advance.
+    supply = supply.copy()
+    np.add.at(supply, head, low)
+    np.subtract.at(supply, tail, low)
+    network = min_cost_flow.SimpleMinCostFlow()
+    numbers = network.add_arcs_with_capacity_and_unit_cost(tail, head, high - low, cost)
     network.set_nodes_supplies(np.arange(len(supply)), supply)
     if network.solve() != network.OPTIMAL:
         return None
-    at = sum(len(part) for part in tails[: len(chain)])
-    base[rows, columns] += network.flows(numbers[at : at + len(rows)])
-    return base
+    return np.split(low + network.flows(numbers), np.cumsum(sizes)[:-1])
 
 
 def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, chain: Sequence[GroupLevel]) -> IntArray:
@@ -255,25 +256,32 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
 
     n_children, n_cells = x.shape
     floors, fractions = snap(x)
-    low = np.maximum(floors - (fractions == 0), 0)
-    high = np.minimum(floors + 1, np.maximum(family.upper.astype(np.int64), floors))
-    # Convex cost of the distance to the solution, by increments below and above the floor.
-    size = n_children * n_cells
-    index = np.arange(size).reshape(n_children, n_cells)
+    # Persons above the floors, and below them: a whole number may go down as well as up, and either costs a person.
+    above = np.clip(family.upper.astype(np.int64) - floors, 0, 1)
+    below = (fractions == 0) & (floors > 0)
+    index = np.arange(floors.size).reshape(floors.shape)
     constraints = []
+
+    def limit(rows: IntArray, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """Limits of the sums of all cells that are in one of the rows each."""
+        matrix = sp.csr_array((np.ones(index.size), (rows.ravel(), index.ravel())), shape=(low.size, index.size))
+        constraints.append(
+            LinearConstraint(sp.hstack([matrix, -matrix]), *(one - matrix @ floors.ravel() for one in (low, high)))
+        )
+
     if family.parent is not None:
-        matrix = sp.csr_array((np.ones(size), (np.tile(np.arange(n_cells), n_children), index.ravel())))
-        constraints.append(LinearConstraint(matrix, np.rint(family.parent), np.rint(family.parent)))
+        parent = np.rint(family.parent)
+        limit(np.tile(np.arange(n_cells), (n_children, 1)), parent, parent)
     for partition in chain:
-        groups = partition.size
-        rows = np.arange(n_children)[:, None] * groups + partition.group[None, :]
-        matrix = sp.csr_array((np.ones(size), (rows.ravel(), index.ravel())), shape=(n_children * groups, size))
-        constraints.append(LinearConstraint(matrix, partition.lower.ravel(), partition.upper.ravel()))
-    unit = np.where(fractions == 0, COST_UNIT * TIE_RANGE, cost).astype(float).ravel() / (COST_UNIT * TIE_RANGE)
-    result = milp(unit, integrality=np.ones(size), bounds=Bounds(low.ravel(), high.ravel()), constraints=constraints)
+        rows = np.arange(n_children)[:, None] * partition.size + partition.group[None, :]
+        limit(rows, partition.lower.ravel(), partition.upper.ravel())
+    unit = np.where(fractions == 0, 1.0, cost / (COST_UNIT * TIE_RANGE)).ravel()
+    bounds = Bounds(0, np.concatenate([above.ravel(), below.ravel()]))
+    result = milp(np.append(unit, np.ones(index.size)), integrality=1, bounds=bounds, constraints=constraints)
     if result.x is None:
         raise SolverError(f"{family.name}: no whole numbers next to the solution keep its constraints")
-    return np.rint(result.x).astype(np.int64).reshape(n_children, n_cells)
+    up, down = np.rint(result.x).astype(np.int64).reshape(2, n_children, n_cells)
+    return floors + up - down
 
 
 #: Parts of a unit of the objective in which swaps are compared, to the nearest, so that the last bits do not matter: a
@@ -297,18 +305,19 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
     movable = fractions > 0
     out = rounded.copy()
     n_children, n_cells = out.shape
-    together = _in_one_group(chain, n_cells)
+    together = ~np.eye(n_cells, dtype=bool)
+    for partition in chain:
+        together &= partition.group[:, None] == partition.group[None, :]
     if n_children < 2 or n_cells < 2 or not together.any():
         return out
     matrices = family.matrices[family.kinds]
     diagonal = np.diagonal(matrices, axis1=1, axis2=2)
     bend = 0.5 * (diagonal[:, :, None] + diagonal[:, None, :]) - matrices
     gradient = np.matmul(matrices, (out - solution)[:, :, None])[:, :, 0]
-    allowed = np.zeros_like(bend, dtype=bool)
-    for child in range(n_children):
-        _allow(allowed, child, out, floors, movable, together)
     for _ in range(_MOST_SWAPS * out.size):
         # What it costs a child to have one less in the first cell and one more in the second.
+        less, more = movable & (out > floors), movable & (out == floors)
+        allowed = less[:, :, None] & more[:, None, :] & together
         cost = np.where(allowed, gradient[:, None, :] - gradient[:, :, None] + bend, np.inf)
         best = cost.min(axis=0)
         pairs = best + best.T
@@ -316,33 +325,15 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
         at = int(np.argmin(steps))
         if steps.flat[at] >= 0:
             break
-        less, more = divmod(at, n_cells)
-        first, second = int(np.argmin(cost[:, less, more])), int(np.argmin(cost[:, more, less]))
+        one, other = divmod(at, n_cells)
+        first, second = int(np.argmin(cost[:, one, other])), int(np.argmin(cost[:, other, one]))
         for child, sign in ((first, 1), (second, -1)):
-            out[child, less] -= sign
-            out[child, more] += sign
-            gradient[child] += sign * (matrices[child, :, more] - matrices[child, :, less])
-            _allow(allowed, child, out, floors, movable, together)
+            out[child, one] -= sign
+            out[child, other] += sign
+            gradient[child] += sign * (matrices[child, :, other] - matrices[child, :, one])
     return out
 
 
 def _in_parts(gains: FloatArray) -> FloatArray:
     """What swaps change the objective by, in whole parts; 0 where there is no swap."""
     return np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0)
-
-
-def _in_one_group(chain: Sequence[GroupLevel], n_cells: int) -> BoolArray:
-    """`(k, k)` pairs of different cells that are in one group of every partition."""
-    together = ~np.eye(n_cells, dtype=bool)
-    for partition in chain:
-        together &= partition.group[:, None] == partition.group[None, :]
-    return together
-
-
-def _allow(
-    allowed: BoolArray, child: int, out: IntArray, floors: IntArray, movable: BoolArray, together: BoolArray
-) -> None:
-    """Note which cells of a child can have one less and which one more."""
-    less = movable[child] & (out[child] > floors[child])
-    more = movable[child] & (out[child] == floors[child])
-    allowed[child] = less[:, None] & more[None, :] & together

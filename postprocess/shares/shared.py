@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from postprocess.arrays import BoolArray, FloatArray, IntArray, over_siblings
 from postprocess.marginal import Marginal
 from postprocess.members import normal_by_row, with_terms
-from postprocess.shares.spread import Gaps, Spread, estimated
+from postprocess.shares.spread import Spread
 
 #: Classes of variances in each factor of two.
 STEPS = 4
@@ -64,20 +64,6 @@ class Shared:
         """The part of some geounits, whole families."""
         centres = None if self.centres is None else self.centres[rows]
         return replace(self, numbers=self.numbers[rows], shares=self.shares[rows], centres=centres)
-
-    def with_spreads(self, values: FloatArray, variances: FloatArray, parents: IntArray) -> Shared:
-        """The same with spreads that are estimated from the measurements of the whole level.
-
-        Args:
-            values: `(n, r)` estimates of the answers; siblings' are independent.
-            variances: `(n, r)` of them; infinite where nothing is measured.
-            parents: `(n,)` each geounit's parent.
-        """
-        spreads = [
-            estimated(Gaps.of(values[:, i], variances[:, i], self.shares[:, i], self.numbers[:, i], parents))
-            for i in range(len(self.answers))
-        ]
-        return replace(self, spreads=tuple(spreads))
 
     def expected(self, rows: slice | IntArray, totals: FloatArray) -> tuple[FloatArray, IntArray]:
         """Centres `(C, r)` in persons and classes of variances `(C, r)` of children whose parents have `totals`.

@@ -5,7 +5,7 @@ are weights on the sums of queries (`weights`), so that no matrix of cells is ne
 solution is further than 1e-5 persons from the exact one.
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
-way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.level`),
+way; what the sums do not determine is drawn to the completion of the children (`postprocess.families.fitting`),
 which is fitted to each child's own estimates. The persons of such a cell are then divided among its children as they
 were solved, in proportion to what the parent has of each of its cells: nothing says more of them. That is the table of
 maximum entropy with these sums, and whole numbers next to it with the same sums are found by minimum-cost flow.
@@ -13,51 +13,49 @@ maximum entropy with these sums, and whole numbers next to it with the same sums
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import symmetrise
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places
 from postprocess.downward.batch import (
-    UNBOUNDED,
     Batch,
     Entries,
+    Pass,
     PassTerms,
     SolverReport,
     assert_kept,
+    batches,
+    passes_of,
     stored_row,
-    with_free,
 )
+from postprocess.downward.level import Runner, solve_level
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, GroupRange, Solution
-from postprocess.families.precisions import Dense, Precisions
+from postprocess.families.family import Family, Solution
+from postprocess.families.fitting import FittedSums, fitted, not_negative
+from postprocess.families.precisions import Dense
 from postprocess.families.projected import ALLOWED, distance
 from postprocess.families.rounding import GroupLevel, round_family
-from postprocess.families.solve import solve_families
 from postprocess.families.sum_weights import SumWeights
-from postprocess.linear.information import inverse_off, null_projector
+from postprocess.linear.information import null_projector
 from postprocess.marginal import Marginal, refines
 from postprocess.positive import PositiveAnswers
-from postprocess.problem import MeasuredAnswers
-from postprocess.sums.space import Space, answers_of, plain, representative_cells
+from postprocess.sums.space import Space
 from postprocess.sums.upward import KnownSums, SumsLevel
 
 #: Numbers of children's cells of a batch, and its children, at most where it has several parents.
 BATCH_NUMBERS, BATCH_CHILDREN = 4_000_000, 1000
 #: Cells that the typical precision of a class is the median of.
 TYPICAL = 512
-#: Rounds of fitting at most, and persons by which the last one changes a cell at most.
-MOST_ROUNDS, FITTED = 100, 1e-6
 #: The number that marks, in the keys of ties, where persons are divided in proportion.
 DIVIDED = 63
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SumsTask(Batch):
     """A batch of a level whose estimates are of sums.
 
@@ -65,26 +63,25 @@ class SumsTask(Batch):
         n_cells: of the schema.
         known: what is known of the children.
         space: the few sums.
-        divided: whether what the sums do not tell apart is divided in proportion.
-        possible: at the top the cells that can have persons; empty elsewhere.
-        passes: queries that are solved and held first, coarse to fine.
-        terms: of each.
-        rounding: nested queries that rounding keeps within one of the solution.
+        divided: whether the last pass is of the cells that the sums tell apart, and its persons are divided in
+            proportion. With noisy answers where parents are positive it has all cells instead.
+        impossible: at the top the cells that cannot have persons; empty elsewhere.
         fitted: the finest queries whose answers are determined, and `(n, size)` estimates of them, not negative.
-        positive: the children's noisy answers where their parents are positive, that of the detail among them; with
-            them the families of a lower level have all cells that are positive in the parent.
     """
 
     n_cells: int
     known: SumsLevel
     space: Space
     divided: bool
-    possible: IntArray
-    passes: tuple[Marginal, ...]
-    terms: tuple[PassTerms, ...]
-    rounding: tuple[Marginal, ...]
+    impossible: IntArray
     fitted: tuple[tuple[Marginal, FloatArray], ...]
-    positive: tuple[PositiveAnswers, ...]
+
+    @cached_property
+    def patterns(self) -> tuple[BoolArray, IntArray]:
+        """See `Batch.patterns`."""
+        possible = np.ones((1, self.n_cells), dtype=bool)
+        possible[0, self.impossible] = False
+        return possible, np.zeros(len(self.classes), dtype=np.int64)
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -94,7 +91,7 @@ class SumsTask(Batch):
         others the eigenvalues are those of A'(Q M Q')A on all cells that the sums tell apart, no less on some of them.
         """
         q, joint, on_cells = self.space.q, self.known.joint, self.space.on_cells
-        every = representative_cells(self.space.cells)
+        every = self.space.cells.representative
         some = self.space.sums(every[:: max(1, len(every) // TYPICAL)])
         measured = symmetrise(q @ joint @ q.T)
         typical = np.array([float(np.median((some.T @ one * some.T.toarray()).sum(axis=1))) for one in measured])
@@ -104,268 +101,102 @@ class SumsTask(Batch):
         seen = np.linalg.eigvalsh(symmetrise(on_cells.T @ measured @ on_cells))[:, 0]
         return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, np.minimum(typical, seen)
 
+    def detail(
+        self, rows: Rows, cells: IntArray, counts: FloatArray | None, kinds: tuple[IntArray, IntArray]
+    ) -> tuple[SumWeights, FloatArray]:
+        """Precisions are weights on sums of cells."""
+        (classes, kind), known, q = kinds, self.known, self.space.q
+        few = self.space.sums(self.space.cells.representative[cells] if self.divided else cells)
+        linear = np.ascontiguousarray((few.T @ (q @ known.term[rows].T)).T)
+        if self.divided:
+            typical, joint, least = (part[classes] for part in self.weights)
+            drawn = self._completion(rows, cells, counts)
+            seen = few.T @ (self.space.inverse_on_cells @ (few @ drawn.T))
+            linear += typical[kind][:, None] * (drawn - seen.T)
+            return SumWeights.made(typical, [], few, joint, least), linear
+        scale, wide, own = 0.0, [], np.zeros(self.space.n_sums)
+        places = self.space.places
+        answered = [(one.marginal, one.values[rows], one.variance) for one in known.measured]
+        for query, values, variance in answered:
+            if query.key in places:
+                at = places[query.key]
+                own[at] += 1.0 / variance
+                linear += (few[at].T @ (values.T / variance)).T
+        detailed = [
+            *((query, values[:, query.answers_at(cells)], variance)
+              for query, values, variance in answered if query.key not in places),
+            *((one.marginal, one.at(rows, one.marginal.answers_at(cells)), one.variance) for one in self.positive),
+        ]  # fmt: skip
+        for query, on_cells, variance in detailed:
+            linear += on_cells / variance
+            if query.size == self.n_cells:
+                scale += 1.0 / variance
+            else:
+                wide.append((query.answers_at(cells), 1.0 / variance))
+        joint = symmetrise(q @ known.joint[classes] @ q.T) + np.diag(own)
+        return SumWeights.made(np.full(len(classes), scale), wide, few, joint), linear
 
-def solve_sums_task(task: SumsTask) -> tuple[sp.csr_array, SolverReport]:
-    """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
+    def _completion(self, rows: Rows, cells: IntArray, counts: FloatArray | None) -> FloatArray:
+        """What children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
+        assert counts is not None, "the detail is measured at the top"
+        n = len(self.classes[rows])
+        sums = []
+        for query, values in self.fitted:
+            present, group = distinct_places(self.passes[-1].group_of(query, cells))
+            sums.append(FittedSums(Marginal(query.name, (group,)), values[rows][:, present], np.ones(n, dtype=bool)))
+        parent, nothing = sp.csr_array(counts[None, :]), np.zeros(len(cells), dtype=np.int64)
+        return fitted(parent, np.array([0, n]), sums, np.ones((n, 1), dtype=bool), nothing)
 
-    Raises:
-        SolverError: a family was not solved to its tolerance, or another solver disagrees; names the parent.
-    """
-    report = SolverReport()
-    entries: list[Entries] = []
-    for parent in range(len(task.offsets) - 1):
-        rows = task.rows(parent)
-        cells, counts = _of_parent(task, parent)
-        if not len(cells):
-            continue
-        if counts is not None and rows.stop - rows.start == 1:
-            entries.append((np.full(len(cells), rows.start), cells, counts.astype(np.int64)))
-            continue
-        family = _Family(task, parent, cells, counts)
-        rounded, columns = family.released()
-        report += family.report
-        children, places = np.nonzero(rounded)
-        entries.append((children + rows.start, columns[places], rounded[children, places]))
-    return task.histograms(entries, task.n_cells), report
-
-
-def _of_parent(task: SumsTask, parent: int) -> tuple[IntArray, FloatArray | None]:
-    """The cells of a family, and its parent's persons in them; None at the top."""
-    if task.parents is None:
-        return task.possible, None
-    cells, counts = stored_row(task.parents, parent)
-    return cells, counts.astype(np.float64)
-
-
-class _Family:
-    """The children of one parent: `cells` `(k,)` of the schema and the parent's `counts` `(k,)`, None at the top."""
-
-    def __init__(self, task: SumsTask, parent: int, cells: IntArray, counts: FloatArray | None) -> None:
-        self.task, self.parent, self.detail, self.counts = task, parent, cells, counts
-        self.rows = task.rows(parent)
-        self.classes, self.kind = np.unique(task.known.classes[self.rows], return_inverse=True)
-        self.name = task.name_of(parent)
-        self.report = SolverReport()
-        if task.divided:
-            # Cells that the sums do not tell apart are one.
-            _, first, self.of_detail = np.unique(
-                answers_of(task.space.cells, cells), return_index=True, return_inverse=True
-            )
-            self.cells = cells[first]
-            assert counts is not None, "the detail is measured at the top"
-            self.persons: FloatArray | None = np.bincount(self.of_detail, counts).astype(np.float64)
-        else:
-            self.cells, self.persons = cells, counts
-
-    @property
-    def n_children(self) -> int:
-        """C."""
-        return self.rows.stop - self.rows.start
-
-    def released(self) -> tuple[IntArray, IntArray]:
-        """Whole numbers `(C, k)` of the children in some cells of the schema, and these cells."""
-        held: tuple[Marginal, IntArray] | None = None
-        for number, query in enumerate(self.task.passes):
-            held = query, self._coarse(number, query, held)
-        group, values = self._held(held)
-        precision, linear = self._weights_on_cells()
-        family = self._stated(precision, linear, self.persons, group, values, self.kind)
-        solution = self._solved(family)
-        x, cells = solution.x, self.cells
-        if self.counts is None:
-            positive = np.flatnonzero(x[0] > 0)
-            x, cells, group = x[:, positive], cells[positive], None if group is None else group[positive]
-        chain = self._chain(cells, group, values, self.task.rounding)
-        rounded = self._rounded(len(self.task.passes), x, cells, self.persons, chain)
-        return (self._divided(rounded), self.detail) if self.task.divided else (rounded, cells)
-
-    def _stated(
-        self,
-        precision: Precisions,
-        linear: FloatArray,
-        persons: FloatArray | None,
-        group: IntArray | None,
-        held: IntArray | None,
-        kind: IntArray,
-    ) -> Family:
-        upper = np.full(linear.shape, UNBOUNDED)
-        if persons is not None:
-            upper = np.minimum(upper, persons[None, :])
-        limits = None
-        if group is not None and held is not None:
-            upper = np.minimum(upper, held[:, group])
-            limits = GroupRange.fixed(group, held)
-        return Family(
-            name=self.name,
-            precision=precision,
-            linear=linear,
-            upper=upper,
-            parent=persons,
-            held=limits,
-            kind=kind,
-        )
-
-    def _solved(self, family: Family) -> Solution:
-        """The solution of a family, every cell of which is within `ALLOWED` of the exact one."""
-        (solution,) = solve_families([family], self.task.solver)
+    def differences(self, parent: int, family: Family, solution: Solution) -> tuple[float, ...]:
+        """See `Batch.differences`; first, that every cell is within `ALLOWED` of the exact solution."""
         if (most := distance(family, solution.x)) > ALLOWED:
             raise SolverError(
                 f"{family.name}: a cell may be {most:.2g} persons from the exact solution; allowed is {ALLOWED:g}"
             )
-        self.report += SolverReport.of([solution])
-        differences = self.task.differences(self.parent, family, solution)
-        self.report += SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
-        return solution
+        return super().differences(parent, family, solution)
 
-    def _coarse(self, number: int, query: Marginal, held: tuple[Marginal, IntArray] | None) -> IntArray:
-        """Whole-number answers `(C, m)` of a coarse query, the pass with a number."""
-        own, terms = answers_of(query, self.cells), self.task.terms[number]
-        assert terms.linear is not None
-        present, place, of_cell = np.unique(own, return_index=True, return_inverse=True)
-        persons = None if self.persons is None else np.bincount(of_cell, self.persons).astype(np.float64)
-        group = values = None
-        if held is not None:
-            found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
-            values = held[1][:, found]
-        precision = Dense(terms.precision[self.classes][:, present[:, None], present[None, :]])
-        linear = terms.linear[self.rows][:, present]
-        solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
-        cells = self.cells[place]
-        out = np.zeros((self.n_children, query.size), dtype=np.int64)
-        chain = self._chain(cells, group, values, [])
-        out[:, present] = self._rounded(number, solution.x, cells, persons, chain)
-        return out
-
-    def _held(self, held: tuple[Marginal, IntArray] | None) -> tuple[IntArray | None, IntArray | None]:
-        """The held group of each cell, and the held sums `(C, m)`."""
-        if held is None:
-            return None, None
-        present, group = np.unique(answers_of(held[0], self.cells), return_inverse=True)
-        return group, held[1][:, present]
-
-    def _weights_on_cells(self) -> tuple[SumWeights, FloatArray]:
-        """Precisions and linear terms `(C, k)` on the cells that are solved."""
-        task, known, q = self.task, self.task.known, self.task.space.q
-        few = task.space.sums(self.cells)
-        linear = np.ascontiguousarray((few.T @ (q @ known.term[self.rows].T)).T)
-        if not task.divided:
-            scale, wide, own = 0.0, [], np.zeros(task.space.n_sums)
-            places = task.space.places
-            for one in known.measured:
-                if one.marginal.key in places:
-                    rows = places[one.marginal.key]
-                    own[rows] += 1.0 / one.variance
-                    linear += (few[rows].T @ (one.values[self.rows].T / one.variance)).T
-                    continue
-                answers = answers_of(one.marginal, self.cells)
-                linear += one.values[self.rows][:, answers] / one.variance
-                if one.marginal.size == task.n_cells:
-                    scale += 1.0 / one.variance
-                else:
-                    wide.append((answers, 1.0 / one.variance))
-            for answered in task.positive:
-                answers = answers_of(answered.marginal, self.cells)
-                linear += answered.at(self.rows, answers) / answered.variance
-                if answered.marginal.size == task.n_cells:
-                    scale += 1.0 / answered.variance
-                else:
-                    wide.append((answers, 1.0 / answered.variance))
-            joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
-            return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
-        typical, joint, least = (part[self.classes] for part in task.weights)
-        drawn = self._completion()
-        seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
-        linear += typical[self.kind][:, None] * (drawn - seen.T)
-        return SumWeights.made(typical, [], few, joint, least), linear
-
-    def _completion(self) -> FloatArray:
-        """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
-        assert self.persons is not None
-        z = np.repeat(self.persons[None, :] / self.n_children, self.n_children, axis=0)
-        tables = []
-        for query, values in self.task.fitted:
-            present, group = np.unique(answers_of(query, self.cells), return_inverse=True)
-            tables.append((sp.csr_array((np.ones(len(group)), (group, np.arange(len(group))))), group,
-                           values[self.rows][:, present]))  # fmt: skip
-        for _ in range(MOST_ROUNDS if len(tables) > 1 else 1):
-            before = z
-            for sums, group, values in tables:
-                at = (sums @ z.T).T
-                z = z * np.divide(values, at, out=np.zeros_like(values), where=at > 0)[:, group]
-            total = z.sum(axis=0)
-            z = np.where(total > 0, z * np.divide(self.persons, total, out=np.zeros_like(total), where=total > 0),
-                         self.persons / self.n_children)  # fmt: skip
-            if np.abs(z - before).max(initial=0.0) <= FITTED:
-                break
-        return z
-
-    def _chain(
-        self, cells: IntArray, group: IntArray | None, held: IntArray | None, soft: Sequence[Marginal]
-    ) -> list[GroupLevel]:
-        """Partitions for rounding, coarse to fine: what is held, and queries that nest with it."""
-        chain = [] if group is None or held is None else [GroupLevel(group, held, held)]
-        for query in soft:
-            if not self.task.divided or refines(self.task.space.cells, query):
-                _, of_query = np.unique(answers_of(query, cells), return_inverse=True)
-                chain = with_free(chain, of_query, self.n_children)
-        return chain
-
-    def _rounded(
-        self, number: int, x: FloatArray, cells: IntArray, persons: FloatArray | None, chain: Sequence[GroupLevel]
-    ) -> IntArray:
-        """Whole numbers next to a solution, with its sums."""
-        family = self._stated(Dense(np.zeros((1, 0, 0))), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
-        rounded = round_family(family, x, chain, self.task.ties(number, self.rows, cells))
-        assert_kept(family, rounded, chain)
-        return rounded
-
-    def _divided(self, rounded: IntArray) -> IntArray:
-        """Persons `(C, k)` of the solved cells divided among the parent's cells in them, in proportion."""
-        assert self.counts is not None
-        assert self.persons is not None
-        single = np.bincount(self.of_detail) == 1
+    def entries(self, parent: int, rows: Rows, cells: IntArray, rounded: IntArray) -> Entries:
+        """See `Batch.entries`; persons of the solved cells are divided among the parent's cells in them."""
+        if not self.divided or self.parents is None:
+            return super().entries(parent, rows, cells, rounded)
+        detail, counts = stored_row(self.parents, parent)
+        of_detail = np.searchsorted(cells, self.space.cells.answers_at(detail))
+        single = np.bincount(of_detail) == 1
         # The only cell of its kind has all persons of these, and the only child with such persons the parent's.
         alone = single | ((rounded > 0).sum(axis=0) == 1)
-        of_single, easy = single[self.of_detail], alone[self.of_detail]
-        own = rounded[:, self.of_detail]
-        out = np.where(of_single, own, (own > 0) * self.counts.astype(np.int64)) * easy
-        left = np.flatnonzero(~easy)
+        own = rounded[:, of_detail]
+        out = np.where(single[of_detail], own, (own > 0) * counts) * alone[of_detail]
+        left = np.flatnonzero(~alone[of_detail])
         if len(left):
-            groups, group = np.unique(self.of_detail[left], return_inverse=True)
-            held = rounded[:, groups]
-            x = own[:, left] * (self.counts[left] / self.persons[self.of_detail[left]])[None, :]
-            chain = [GroupLevel(group, held, held)]
-            out[:, left] = self._rounded(DIVIDED, x, self.detail[left], self.counts[left], chain)
-        return out
+            groups, group = np.unique(of_detail[left], return_inverse=True)
+            persons = np.bincount(of_detail, counts)[of_detail[left]]
+            x, own_counts = own[:, left] * (counts[left] / persons), counts[left].astype(np.float64)
+            upper = np.broadcast_to(own_counts, x.shape)
+            family = Family(self.name_of(parent), Dense(np.zeros((1, 0, 0))), x, upper, own_counts)
+            chain = [GroupLevel(group, rounded[:, groups], rounded[:, groups])]
+            out[:, left] = round_family(family, x, chain, self.ties(DIVIDED, rows, detail[left]))
+            assert_kept(family, out[:, left], chain)
+        return super().entries(parent, rows, detail, out)
 
 
-def _coarse_terms(known: KnownSums, level: SumsLevel) -> tuple[PassTerms, ...]:
+def _coarse_terms(known: KnownSums, level: SumsLevel) -> list[PassTerms]:
     """The objectives of a level's coarse passes: the best linear estimates of their answers."""
     out = []
     for query in known.problem.passes:
         rows = known.space.rows(query)
         covariance = symmetrise(rows @ level.covariance @ rows.T)
-        null = null_projector(covariance)
-        precision = inverse_off(covariance, null)
-        best = level.best @ rows.T
-        typical = np.array([float(np.median(np.diagonal(one))) or 1.0 for one in precision])
-        precision = precision + typical[:, None, None] * null
-        linear = np.einsum("nij,nj->ni", precision[level.classes], best)
-        out.append(PassTerms(precision, linear))
-    return tuple(out)
+        out.append(PassTerms.of_answers(covariance, null_projector(covariance), level.classes, level.best @ rows.T))
+    return out
 
 
-def _fitted(known: KnownSums, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray], ...]:
+def _fitted(known: KnownSums, level: SumsLevel) -> list[tuple[Marginal, FloatArray]]:
     """The finest queries whose answers are determined, and the estimates of these, not negative, with their total."""
     out = []
     for query in known.space.finest:
         rows = known.space.rows(query)
-        if level.unmeasured is not None and np.abs(rows @ level.unmeasured).max() > 1e-6 * np.abs(rows).max():
-            continue
-        best = level.best @ rows.T
-        total, kept = np.maximum(best.sum(axis=1), 0.0), np.maximum(best, 0.0)
-        out.append((plain(query), kept * (total / np.maximum(kept.sum(axis=1), 1e-12))[:, None]))
-    return tuple(out)
+        if level.unmeasured is None or np.abs(rows @ level.unmeasured).max() <= 1e-6 * np.abs(rows).max():
+            out.append((query, not_negative(level.best @ rows.T)))
+    return out
 
 
 def sums_tasks(
@@ -384,67 +215,39 @@ def sums_tasks(
         checked: `(n_parents,)` whose children are solved again.
         positive: of the level, with values.
     """
-    problem = known.problem
-    spine, of_level = problem.spine, known.levels[level]
-    n = len(spine.levels[level])
-    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
-    names, upper_name = spine.levels[max(level - 1, 0)].geocodes, spine.level_names[max(level - 1, 0)]
-    divided = level >= known.first and not positive
-    terms = _coarse_terms(known, of_level)
-    fitted = _fitted(known, of_level) if divided and problem.completed else ()
-    possible = np.zeros(0, dtype=np.int64) if level else np.flatnonzero(~problem.constraints.structural_zeros)
-    tasks = []
-    for first, last in _batches(offsets, parents):
-        rows = slice(int(offsets[first]), int(offsets[last]))
-        classes, local = np.unique(of_level.classes[rows], return_inverse=True)
-        tasks.append(
-            SumsTask(
-                level=level,
-                level_name=spine.level_names[level],
-                parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
-                first_parent=first,
-                first_child=rows.start,
-                offsets=offsets[first : last + 1] - offsets[first],
-                parents=None if parents is None else parents[first:last],
-                n_cells=problem.n_cells,
-                known=SumsLevel(
-                    measured=tuple(_rows_of(one, rows) for one in of_level.measured),
-                    classes=local,
-                    joint=of_level.joint[classes],
-                    term=of_level.term[rows],
-                    covariance=of_level.covariance[:0],
-                    best=of_level.best[:0],
-                    unmeasured=None if of_level.unmeasured is None else of_level.unmeasured[classes],
-                ),
-                space=known.space,
-                divided=divided,
-                possible=possible,
-                passes=tuple(map(plain, problem.passes)),
-                terms=tuple(one.of(classes, rows) for one in terms),
-                rounding=tuple(map(plain, problem.rounding)),
-                checked=checked[first:last],
-                solver=problem.solver,
-                seed=problem.seed,
-                fitted=tuple((query, values[rows]) for query, values in fitted),
-                positive=tuple(replace(one.of_rows(rows), marginal=plain(one.marginal)) for one in positive),
-            )
+    problem, of_level = known.problem, known.levels[level]
+    *coarse, detail = passes_of(problem)
+    if divided := level >= known.first and not positive:
+        nested = tuple(query for query in detail.chain if refines(known.space.cells, query))
+        detail = Pass(known.space.cells, hold=None, held=detail.held, chain=nested, detail=False)
+    estimates = _fitted(known, of_level) if divided and problem.completed else []
+    impossible = np.flatnonzero(problem.constraints.structural_zeros if parents is None else False)
+
+    def filled(children: IntArray, cells: IntArray) -> list[IntArray]:
+        numbers = children * (BATCH_NUMBERS if parents is None else cells)
+        return [np.cumsum(numbers) // BATCH_NUMBERS, np.cumsum(children) // BATCH_CHILDREN]
+
+    solved = of_level.classes, [*coarse, detail], _coarse_terms(known, of_level)
+    return [
+        SumsTask(
+            **of_any,
+            n_cells=problem.n_cells,
+            known=SumsLevel(
+                measured=tuple(replace(one, values=one.values[rows]) for one in of_level.measured),
+                classes=of_any["classes"],
+                joint=of_level.joint[classes],
+                term=of_level.term[rows],
+                covariance=of_level.covariance[:0],
+                best=of_level.best[:0],
+                unmeasured=None if of_level.unmeasured is None else of_level.unmeasured[classes],
+            ),
+            space=known.space,
+            divided=divided,
+            impossible=impossible,
+            fitted=tuple((query, values[rows]) for query, values in estimates),
         )
-    return tasks
-
-
-def _rows_of(measured: MeasuredAnswers, rows: slice) -> MeasuredAnswers:
-    return replace(measured, marginal=plain(measured.marginal), values=measured.values[rows])
-
-
-def _batches(offsets: IntArray, parents: sp.csr_array | None) -> list[tuple[int, int]]:
-    """First parent of each batch and the one after its last; batches of whole families are limited in numbers."""
-    children = np.diff(offsets)
-    cells = np.full(len(children), BATCH_NUMBERS) if parents is None else np.diff(parents.indptr)
-    numbers = np.cumsum(children * cells) // BATCH_NUMBERS
-    many = np.cumsum(children) // BATCH_CHILDREN
-    new = np.flatnonzero((np.diff(numbers) > 0) | (np.diff(many) > 0)) + 1
-    starts = [0, *map(int, new), len(children)]
-    return list(pairwise(starts))
+        for rows, classes, of_any in batches(problem, level, parents, checked, solved, filled, positive)
+    ]
 
 
 def downward_sums(
@@ -452,20 +255,16 @@ def downward_sums(
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
+    runner: Runner = map,
     positive: Sequence[PositiveAnswers] = (),
 ) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
 
     Args:
         known, level, parents, checked, positive: see `sums_tasks`.
-        runner: performs `solve_sums_task` on the batches, in order.
+        runner: performs `solve_task` on the batches, in order.
 
     Raises:
-        SolverError: as `solve_sums_task`.
+        SolverError: as `solve_task`.
     """
-    report, parts = SolverReport(), []
-    for part, of_part in runner(solve_sums_task, sums_tasks(known, level, parents, checked, positive)):
-        parts.append(part)
-        report += of_part
-    return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), report
+    return solve_level(sums_tasks(known, level, parents, checked, positive), runner)

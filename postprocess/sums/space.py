@@ -33,23 +33,9 @@ INSIDE = 1e-9
 MOST_SUMS = 2000
 
 
-def plain(marginal: Marginal) -> Marginal:
-    """The query without what was worked out of it, which is an array over cells."""
-    return Marginal(marginal.name, marginal.groups, marginal.answered)
-
-
 def is_whole(marginal: Marginal, attribute: int) -> bool:
     """Whether a query keeps all values of an attribute apart."""
     return marginal.sizes[attribute] == len(marginal.groups[attribute])
-
-
-def answers_of(marginal: Marginal, cells: IntArray) -> IntArray:
-    """The answer of a query that each of some cells is in, `(k,)`; no array over all cells is made."""
-    codes = np.unravel_index(cells, tuple(len(group) for group in marginal.groups))
-    index = np.zeros(len(cells), dtype=np.int64)
-    for group, size, code in zip(marginal.groups, marginal.sizes, codes, strict=True):
-        index = index * size + group[code]
-    return index
 
 
 def kronecker(parts: Sequence[FloatArray]) -> FloatArray:
@@ -82,7 +68,7 @@ class Space:
     @classmethod
     def of(cls, marginals: Sequence[Marginal]) -> Space:
         """Of the distinct ones of some queries."""
-        return cls(tuple({marginal.key: plain(marginal) for marginal in marginals}.values()))
+        return cls(tuple({marginal.key: marginal for marginal in marginals}.values()))
 
     @property
     def n_sums(self) -> int:
@@ -106,7 +92,7 @@ class Space:
         """A on some cells of the schema, `(s, k)`."""
         columns, rows, first = np.arange(len(cells)), [], 0
         for query in self.queries:
-            rows.append(first + answers_of(query, cells))
+            rows.append(first + query.answers_at(cells))
             first += query.size
         index = np.concatenate(rows)
         shape = (self.n_sums, len(cells))
@@ -129,7 +115,7 @@ class Space:
 
         The eigenvalues of a matrix A'X A over these cells are those of B'X B, and 0.
         """
-        sums = self.sums(representative_cells(self.cells))
+        sums = self.sums(self.cells.representative)
         values, vectors = _eigen((sums @ sums.T).toarray())
         return vectors * np.sqrt(values)
 
@@ -168,15 +154,6 @@ def _eigen(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     values, vectors = np.linalg.eigh(gram)
     used = values > RANK * values[-1]
     return values[used], vectors[:, used]
-
-
-def representative_cells(marginal: Marginal) -> IntArray:
-    """A cell of the schema in each answer of a query, `(size,)`."""
-    firsts = [np.unique(group, return_index=True)[1] for group in marginal.groups]
-    index = np.zeros(1, dtype=np.int64)
-    for group, first in zip(marginal.groups, firsts, strict=True):
-        index = (index[:, None] * len(group) + first[None, :]).ravel()
-    return index
 
 
 @dataclass(frozen=True, eq=False)

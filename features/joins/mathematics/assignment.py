@@ -41,7 +41,8 @@ import scipy.sparse as sp
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
-from postprocess.families.rounding import tie_breaks
+from postprocess.families.fitting import scaled
+from postprocess.families.rounding import Arcs, cheapest_flow, tie_breaks
 from postprocess.marginal import Marginal, join
 
 #: In `Kinds.group_of_cell`: no join says that members of households fall in the cell.
@@ -244,15 +245,9 @@ def proportional_shares(
     """
     fitted: FloatArray = np.maximum(members, 0.0)
     for _ in range(_SWEEPS):
-        sums = np.bincount(home, weights=fitted, minlength=len(low)).astype(np.float64)
-        fitted = fitted * _factor(np.clip(sums, low, high), sums)[home]
-        sums = np.bincount(place, weights=fitted, minlength=len(persons)).astype(np.float64)
-        fitted = fitted * _factor(persons, sums)[place]
+        fitted = scaled(fitted, home, np.clip(np.bincount(home, fitted, len(low)), low, high))
+        fitted = scaled(fitted, place, persons)
     return fitted
-
-
-def _factor(wanted: IntArray | FloatArray, found: FloatArray) -> FloatArray:
-    return np.divide(wanted.astype(np.float64), found, out=np.zeros(len(found)), where=found > 0)
 
 
 class AssignmentError(SolverError):
@@ -355,21 +350,17 @@ class _Network:
 
     def solve(self) -> Placed | None:
         """The cheapest flow; None where there is none."""
-        from ortools.graph.python import min_cost_flow
-
         kinds, homes, persons = self._kinds, self._homes, self._persons
         n_leaves, n_groups = persons.shape
         supply = np.concatenate([persons.sum(axis=1), -persons.ravel()])
         node = np.full(self._present.shape, -1, dtype=np.int64)
         node[self._present] = len(supply) + np.arange(int(self._present.sum()))
         supply = np.concatenate([supply, np.zeros(int(self._present.sum()), dtype=np.int64)])
-        # Into the sets, with lower bounds sent in advance.
+        # Into the sets.
         home, held = np.nonzero(self._present)
         head = node[home, held]
         tail = np.where(held == 0, homes.leaf[home], node[home, kinds.parent[held]])
-        low, high = self._low[home, held], self._high[home, held]
-        np.add.at(supply, head, low)
-        np.subtract.at(supply, tail, low)
+        into_sets = Arcs(tail, head, self._low[home, held], self._high[home, held])
         # From the sets to the groups: at no cost up to the share, at cost 1 above.
         at, group = np.nonzero(self._present[:, kinds.set_of_group] & (persons[homes.leaf] > 0))
         inner = kinds.set_of_group[group]
@@ -390,23 +381,16 @@ class _Network:
         leaf, free = np.nonzero(kinds.optional[None, :] & (persons > 0))
         past = persons[leaf, free]
         dear = 2 + int(np.bincount(homes.leaf[at]).max(initial=0))
-        network = min_cost_flow.SimpleMinCostFlow()
-        numbers = network.add_arcs_with_capacity_and_unit_cost(
-            np.concatenate([tail, from_set, from_set, leaf]),
-            np.concatenate([head, to_group, to_group, n_leaves + leaf * n_groups + free]),
-            np.concatenate([high - low, share, most - share, past]),
-            np.repeat(np.array([0, 1, dear], dtype=np.int64), [len(tail) + len(at), len(at), len(leaf)]),
-        )
-        network.set_nodes_supplies(np.arange(len(supply)), supply)
-        if network.solve() != network.OPTIMAL:
+        free_of_cost, at_cost = Arcs(from_set, to_group, 0, share), Arcs(from_set, to_group, 0, most - share, 1)
+        outside = Arcs(leaf, n_leaves + leaf * n_groups + free, 0, past, dear)
+        flows = cheapest_flow(supply, [into_sets, free_of_cost, at_cost, outside])
+        if flows is None:
             return None
-        flows = network.flows(numbers[len(tail) :])
-        inside = flows[: len(at)] + flows[len(at) : 2 * len(at)]
         return _placed(
             np.concatenate([homes.leaf[at], leaf]),
             np.concatenate([group, free]),
             np.concatenate([at, np.full(len(leaf), -1, dtype=np.int64)]),
-            np.concatenate([inside, flows[2 * len(at) :]]),
+            np.concatenate([flows[1] + flows[2], flows[3]]),
         )
 
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, bypassed, level_sums, random_problem, released
@@ -21,10 +19,11 @@ from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.downward import assembly, batch
+from postprocess.downward import batch
 from postprocess.downward import level as downward
+from postprocess.downward.assembly import BatchPass
 from postprocess.downward.batch import SolverReport
-from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
+from postprocess.downward.level import determined, only_below
 from postprocess.errors import SolverError
 from postprocess.families import active_set, solve
 from postprocess.families import family as family_module
@@ -90,7 +89,7 @@ def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     (cut,), _ = release(problem)
     monkeypatch.setattr(active_set, "PATIENCE", 2)
     (few_rounds,), _ = release(problem)
-    monkeypatch.setattr(downward, "areas_alike", lambda task, *_: np.arange(len(task.classes))[:, None])
+    monkeypatch.setattr(BatchPass, "areas_alike", lambda here: np.arange(len(here.task.classes))[:, None])
     (alone,), of_alone = release(problem)
     for other in (cut, few_rounds, alone):
         assert np.array_equal(together, other)
@@ -183,7 +182,7 @@ def in_blocks(patch: pytest.MonkeyPatch) -> list[str]:
     """Precisions of no form with few sums."""
     all_large(patch)
     patch.setattr(batch, "few_sums_of", lambda *_: None)
-    return counting(patch, assembly, "InBlocks")
+    return counting(patch, batch, "InBlocks")
 
 
 WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [on_few_sums, in_blocks]
@@ -267,18 +266,6 @@ def test_nothing_is_below_parents_that_are_not_solved() -> None:
     assert not bound.upper[~kept].any()
 
 
-def test_ends_are_wider_by_what_a_wrong_number_of_records_does_where_the_clip_binds() -> None:
-    """Sums of 10 records of -3 to 5 each: near the least, far from both ends, near the most."""
-    sums = np.array([[-30, 10, 48]])
-    tens = np.full((1, 3), 10)
-    records = Clipped(tens, tens - 4.0, tens + 2.0, LEAST, MOST)
-    free = (np.array([[False, True, True]]), np.array([[True, True, False]]))
-    low, high = records.widened(sums, (sums - 8.0, sums + 5.0), free)
-    # Two records more make the least 6 less; four fewer make it 12 more, and the most 20 less.
-    assert low.tolist() == [[-30 - 10, 10 - 8, 48 - np.ceil(np.hypot(8, 20))]]
-    assert high.tolist() == [[-30 + np.hypot(5, 12), 10 + 5, 48 + np.ceil(np.hypot(5, 10))]]
-
-
 DATA = Path(__file__).resolve().parents[4] / "shared/data"
 
 
@@ -314,44 +301,6 @@ def test_detail_that_is_proportional_is_released_exactly() -> None:
     even = released(replace(problem, completed=()))[0][1]
     assert np.abs(even - leaves).sum() > 1000
     assert even[2].tolist() == [0, 850, 1150, 0]
-
-
-def family(seed: int, n_children: int = 3) -> tuple[np.ndarray, list[FittedSums]]:
-    """Tables 3 x 2 x 2 of children, and sums of theirs that cross: first by second, second by third, first."""
-    rng = np.random.default_rng(seed)
-    leaves = rng.integers(1, 40, (n_children, 12))
-    queries = [
-        marginal("ab", [0, 1, 2], [0, 1], [0, 0]),
-        marginal("bc", [0, 0, 0], [0, 1], [0, 1]),
-        marginal("c", [0, 0, 0], [0, 0], [0, 1]),
-    ]
-    given = np.ones(n_children, dtype=bool)
-    return leaves, [FittedSums(query, query.answer(leaves).astype(float), given) for query in queries]
-
-
-def most_entropy(leaves: np.ndarray, sums: list[FittedSums]) -> np.ndarray:
-    """Of all tables with these sums and this parent the one of most entropy, by a conic solver."""
-    x = cp.Variable(leaves.shape)
-    limits = [cp.sum(x, axis=0) == leaves.sum(axis=0)]
-    for one in sums:
-        indicator = np.eye(one.marginal.size)[one.marginal.cell_answer]
-        limits.append(x @ indicator == one.values)
-    cp.Problem(cp.Maximize(cp.sum(cp.entr(x))), limits).solve(solver="CLARABEL")
-    return np.asarray(x.value)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_it_is_the_completion_of_maximum_entropy(seed: int) -> None:
-    leaves, sums = family(seed)
-    possible = np.ones((len(leaves), 1), dtype=bool)
-    parents = sp.csr_array(leaves.sum(axis=0)[None, :])
-    tables = fitted(parents, np.array([0, len(leaves)]), sums, possible, np.zeros(12, dtype=np.int64))
-    oracle = most_entropy(leaves, sums)
-    assert np.abs(tables - oracle).max() < 0.01
-    assert np.abs(tables - leaves.sum(axis=0) / 3).max() > 1.0  # the oracle tells it from an even split
-    np.testing.assert_allclose(tables.sum(axis=0), leaves.sum(axis=0), rtol=1e-12)
-    for one in sums:
-        np.testing.assert_allclose(one.marginal.answer(tables), one.values, atol=0.01)
 
 
 def test_which_queries_are_determined() -> None:

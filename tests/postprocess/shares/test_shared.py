@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from oracles.dense import query_matrix, subtree_gls
 from oracles.random_problems import level_sums, random_problem, released
 
-from postprocess.downward.assembly import member_of, targets_of
-from postprocess.downward.batch import LevelTask, Pass, level_tasks, passes_of, possible_groups
+from postprocess.downward.assembly import BatchPass
+from postprocess.downward.batch import LevelTask, level_tasks, passes_of
 from postprocess.linear.upward import answers_of_subtrees, basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
@@ -56,9 +56,10 @@ def test_a_family_has_the_terms_of_dense_algebra(seed: int, query: Marginal) -> 
     (said,) = shared.shares[1]
     for number, current in enumerate(mine.passes):
         held = None if not number else TOTAL.answer(truth[1])
-        families = [_family(task, number, current, held) for task in (mine, without)]
+        members = [BatchPass(task, number, held).member(0) for task in (mine, without)]
+        families = [member.family for member in members if member is not None]
         cells = np.flatnonzero(current.cells.answer(truth[0])[0])
-        indicator = query_matrix(query, len(query.cell_answer))[:, current.representative][:, cells]
+        indicator = query_matrix(query, len(query.cell_answer))[:, current.cells.representative][:, cells]
         totals = query.answer(truth[0])[0]
         for child in range(families[0].n_children):
             added = np.zeros((len(cells), len(cells)))
@@ -75,13 +76,6 @@ def test_a_family_has_the_terms_of_dense_algebra(seed: int, query: Marginal) -> 
             kinds = [family.kinds[child] for family in families]
             assert families[0].matrices[kinds[0]] == pytest.approx(families[1].matrices[kinds[1]] + added)
             assert families[0].linear[child] == pytest.approx(families[1].linear[child] + linear)
-
-
-def _family(task: LevelTask, number: int, current: Pass, held: np.ndarray | None):  # type: ignore[no-untyped-def]
-    possible = possible_groups(current, task.possible[:, task.basis.cell_blocks[0]])
-    member = member_of(task, number, 0, targets_of(task, current), possible, held)
-    assert member is not None
-    return member.family
 
 
 def test_totals_move_among_siblings_only_and_towards_the_shares() -> None:

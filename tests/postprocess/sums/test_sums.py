@@ -24,7 +24,6 @@ from postprocess.families.sum_weights import SumWeights, sums_over
 from postprocess.problem import Problem
 from postprocess.sums import downward
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.space import answers_of
 from postprocess.sums.upward import KnownSums, unfit
 
 
@@ -92,7 +91,7 @@ def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(see
         assert found.min() >= 0
     released = [one.toarray() for one in counts]
     assert all(map(np.array_equal, released, level_sums(problem.spine, released[-1])))
-    solved, size = answers_of(known.space.cells, np.arange(problem.n_cells)), known.space.cells.size
+    solved, size = known.space.cells.answers_at(np.arange(problem.n_cells)), known.space.cells.size
     for child, parent in enumerate(problem.spine.levels[2].parents):
         own, above = released[2][child], released[1][parent]
         share = np.bincount(solved, own, minlength=size) / np.maximum(np.bincount(solved, above, minlength=size), 1)
