@@ -20,6 +20,7 @@ import pytest
 from oracles.how_many import OF_A_VERSION
 from project.conftest import PACKAGES
 from project.documents import PROJECT
+from project.trees import modules
 from releases.command import forks
 from releases.forked import Forks
 from releases.small import QUICK, write_town
@@ -69,7 +70,8 @@ def test_nothing_outside_of_it_imports_it(feature: Feature) -> None:
 def _imports(path: Path) -> frozenset[str]:
     """Modules that a file imports, each with the packages that it is in."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    own = path.relative_to(PROJECT)
+    for node in ast.walk(modules(own.parts[0])[own.as_posix()]):
         if isinstance(node, ast.Import):
             names.update(one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom):

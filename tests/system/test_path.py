@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from project.conftest import PACKAGES
+from project.trees import modules
 from releases.command import PROJECT, environment, needs, printed
 from releases.county import keep_county
 
@@ -66,15 +67,12 @@ def test_no_chain_of_imports_is_long() -> None:
 @cache
 def _imports() -> dict[str, tuple[str, ...]]:
     """Module -> the modules of the project that it imports when it is imported."""
-    paths = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
-    names = {
-        ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths
+    trees = {
+        name.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): tree
+        for name, tree in modules(*PACKAGES).items()
     }
-    found = {}
-    for module, path in names.items():
-        given = {one for node in _loaded(ast.parse(path.read_text("utf-8"))) for one in _named(node)}
-        found[module] = tuple(sorted(one for one in given & names.keys() if one != module))
-    return found
+    given = {module: {one for node in _loaded(tree) for one in _named(node)} for module, tree in trees.items()}
+    return {module: tuple(sorted(some & trees.keys() - {module})) for module, some in given.items()}
 
 
 def _loaded(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from project.trees import modules
 from releases.command import PROJECT, feature_module, spinewise
 from releases.made_case import made_case
 from releases.small import QUICK, write_town
@@ -218,20 +219,19 @@ def _parts(value: object) -> Iterator[object]:
             waiting.extend(value for _, value in sorted(vars(part).items()))
 
 
-def handed_out(path: Path) -> int:
+def handed_out(module: ast.Module) -> int:
     """How often a module names what hands out tasks: `workers.run`, `workers.begin`, `run_kept` or `run_missing`."""
     return sum(
         (isinstance(node, ast.Attribute) and node.attr in ("run", "begin") and "workers" in ast.unparse(node.value))
         or (isinstance(node, ast.Name) and node.id in ("run_kept", "run_missing"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(module)
     )
 
 
 def test_every_kind_of_task_is_known() -> None:
     """A module that hands out tasks of another kind fails here until `TASKS` has it, and the test below does it."""
     folders = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor")
-    paths = [path for folder in folders for path in (PROJECT / folder).rglob("*.py") if path.parts[-2] != "execution"]
-    found = {path.relative_to(PROJECT).as_posix(): handed_out(path) for path in paths}
+    found = {name: handed_out(tree) for name, tree in modules(*folders).items() if "/execution/" not in name}
     known = {module: len(kinds) for module, kinds in TASKS.items()}
     assert {module: number for module, number in found.items() if number} == known
 
