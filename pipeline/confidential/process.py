@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from importlib import import_module
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
@@ -266,12 +266,8 @@ class MeasuringProcess(RecordHolder):
         self.close()
 
 
-def _asking(name: str) -> Callable[..., Any]:
-    return lambda process, *details: process.ask(name, *details)
-
-
 for _name in (name for name in ASKED if name not in vars(MeasuringProcess)):
-    setattr(MeasuringProcess, _name, _asking(_name))
+    setattr(MeasuringProcess, _name, partialmethod(MeasuringProcess.ask, _name))
 
 
 def _sent(detail: object) -> object:

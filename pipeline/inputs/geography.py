@@ -15,8 +15,6 @@ from pipeline.inputs.public_file import text_columns
 from pipeline.records.columns import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
 
-_LABEL = "the file of the geography"
-
 
 def read_spine(geography: GeographySection) -> Spine:
     """The spine of the spec's public list of leaves, regrouped where the spec asks for it.

@@ -210,14 +210,17 @@ class Universe:
     @property
     def own_budget(self) -> Fraction:
         """The budget without what was drawn apart, before or since, exact: what was spent when it was measured."""
-        earlier = Fraction(0) if self.earlier is None else self.earlier.cost
-        return self.budget - earlier - sum((answer.cost for answer in self.added), Fraction(0))
+        return self.budget - self._before - sum((answer.cost for answer in self.added), Fraction(0))
 
     @property
     def charged(self) -> Fraction:
         """What a ledger is charged for it, exact: nothing, where the series that it is of was opened before."""
-        earlier = Fraction(0) if self.earlier is None else self.earlier.cost
-        return self.own_budget + earlier if self.series is None or self.series.opens else Fraction(0)
+        return self.own_budget + self._before if self.series is None or self.series.opens else Fraction(0)
+
+    @property
+    def _before(self) -> Fraction:
+        """What was drawn before it was measured, exact."""
+        return Fraction(0) if self.earlier is None else self.earlier.cost
 
     @property
     def own_record_budget(self) -> Fraction:

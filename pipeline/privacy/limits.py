@@ -62,8 +62,7 @@ def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
             )
     for one in universes:
         if reason := vacuous(one):
-            prefix = f"companions.{one.name}." if one.name else ""
-            found.append(f"{prefix}invariants: {reason}")
+            found.append(f"{one.key('invariants')}: {reason}")
     return tuple(found)
 
 

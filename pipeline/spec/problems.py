@@ -104,11 +104,8 @@ class Problems:
 
 def unknown(kind: str, name: str, allowed: Collection[str], *, are: str = "allowed are") -> str:
     """The message of an unknown name: "'stat' is not a level; did you mean 'state'? allowed are state, county"."""
-    return f"{name!r} is not {_with_article(kind)};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
-
-
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    article = "an" if kind[0] in "aeiou" else "a"
+    return f"{name!r} is not {article} {kind};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
 
 
 def _hint(name: str, allowed: Collection[str]) -> str:
@@ -162,7 +159,8 @@ def note_validation_error(
         if isinstance(cause, Misfit):
             for key, text in cause.problems:
                 # A list position continues the key, "levels[1]"; a name is a key below it.
-                problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
+                below = (*location, key) if key else location
+                problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(below), text)
             continue
         feature = keys.missing(location) if detail["type"] == "extra_forbidden" else None
         place = (*location[:-1], feature)
@@ -174,10 +172,6 @@ def note_validation_error(
 
 def _has_wrong_entries(details: Sequence[Any], location: Sequence[int | str]) -> bool:
     return any(len(one["loc"]) > len(location) and one["loc"][: len(location)] == location for one in details)
-
-
-def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
-    return (*location, key) if key else tuple(location)
 
 
 def _in_words(detail: Mapping[str, Any], keys: _Keys, *, secret: bool) -> str:

@@ -104,13 +104,13 @@ def _query(one: AddedSection, schema: Schema, problems: Problems) -> Query:
             continue
         terms[section.attribute] = term
         labels[section.attribute] = tuple(section.groups)
-        attribute = schema.attributes[schema.names.index(section.attribute)]
+        attribute = schema.attribute(section.attribute)
         groups[section.attribute] = _numbered(attribute, list(section.groups.values()), problems)
     for name, values in one.where.items():
         if name not in groups or name in terms:
             problems.add(f"where.{name}", "an attribute of the schema is needed that is not told apart")
             continue
-        groups[name] = _numbered(schema.attributes[schema.names.index(name)], [values], problems)
+        groups[name] = _numbered(schema.attribute(name), [values], problems)
     ordered = tuple(terms[name] for name in schema.names if name in terms)
     asked = tuple(np.arange(int(group.max()) + 1) < (len(labels[name]) or 1) for name, group in groups.items())
     answered = () if all(part.all() for part in asked) else asked

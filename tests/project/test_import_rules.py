@@ -100,7 +100,7 @@ def test_privacy_stands_alone() -> None:
     """
     libraries = ("numpy", "scipy", "cryptography", "dp_accounting", "filelock", "pydantic", "sqlalchemy")
     allowed = (*libraries, "pipeline.privacy", "pipeline.errors", "pipeline.storage.durable", "geography.errors")
-    model = ("universe", "query", "series", "source", "strategy", "promise", "exact")
+    model = ("universe", "query", "series", "source", "strategy", "promise", "exact", "content")
     privacy = PROJECT / "pipeline" / "privacy"
     assert strangers(privacy, (*allowed, *(f"pipeline.model.{name}" for name in model))) == []
     assert strangers(privacy / "noise", allowed) == []

@@ -16,6 +16,7 @@ import pytest
 
 from auditor.ledger import chain_problems, priced, read_ledger
 from auditor.reading.findings import FormError
+from pipeline.confidential.charge import check_charged
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge
@@ -33,6 +34,7 @@ from pipeline.privacy.ledger.events import (
     sealed,
 )
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
+from pipeline.release.layout import RunDirectory
 
 TOTAL = Subject("invariant", "county", "total")
 DISTANCE = Fraction(7, 2)  # of a history, in records
@@ -206,6 +208,18 @@ def test_a_period_after_another_release_is_another(ledger: Ledger) -> None:
     ledger.reserve(period(2, 1))
     with pytest.raises(InputError, match="a period is drawn once"):
         ledger.reserve(period(2, 1, "f" * 64))
+
+
+def test_what_is_drawn_again_was_charged_just_so(ledger: Ledger, tmp_path: Path) -> None:
+    """Each period of a series by its own run; nothing that was never charged, or with other noise than was charged."""
+    asked = [*(period(1 + number, number) for number in range(3)), charge(7)]
+    for one in asked:
+        ledger.reserve(one)
+    run = RunDirectory(tmp_path)
+    check_charged(ledger, run, asked, "this run")
+    for other in (period(9, 2), charge(8), charge(7, scale="4"), charge(7, dataset="others")):
+        with pytest.raises(InputError, match=r"has no charge of this run to (people|others); nothing was drawn"):
+            check_charged(ledger, run, [asked[0], other], "this run")
 
 
 # What is done to the events shows
