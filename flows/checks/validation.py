@@ -198,31 +198,22 @@ def _check_records(
     facilities: Sequence[IntArray],
     result: Validation,
 ) -> _Answers | None:
-    """Of true records as `_check_universe`; of others, what sees them says what is wrong."""
-    if universe.source.has_truth:
-        return _check_universe(universe, spine, linked, facilities, result)
-    if spine is not None and universe.input is not None:
-        found = part_of(universe.source).inspected(universe, spine)
-        result.findings += [] if found.mistakes is None else _findings(found.mistakes)
-        result.remarks += found.remarks
-        result.n_counted += found.n_counted
-        result.n_rows += found.n_rows
-    return None
-
-
-def _check_universe(
-    universe: Universe,
-    spine: Spine | None,
-    linked: Sequence[Query],
-    facilities: Sequence[IntArray],
-    result: Validation,
-) -> _Answers | None:
     """Every row of the records, and whether a release can keep the constraints.
+
+    Of records that are not the truth, what sees them says what is wrong.
 
     Returns:
         The answers of the `linked` queries in the leaves, and others; None where something is wrong.
     """
     if universe.input is None:
+        return None
+    if not universe.source.has_truth:
+        if spine is not None:
+            found = part_of(universe.source).inspected(universe, spine)
+            result.findings += [] if found.mistakes is None else _findings(found.mistakes)
+            result.remarks += found.remarks
+            result.n_counted += found.n_counted
+            result.n_rows += found.n_rows
         return None
     before = len(result.findings)
     records = universe.input
