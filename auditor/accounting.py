@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from auditor.mechanisms import CHOICES, law_of
-from auditor.reading.values import FloatArray, exact_sum
+from auditor.reading.values import FloatArray, as_decimal, exact_sum
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
@@ -47,9 +47,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     with localcontext(Context(prec=60)):
         less = Decimal((low + high) / 2).exp()
         order = 1 + less
-        log_delta = (Decimal(delta.numerator) / Decimal(delta.denominator)).ln()
-        exact_rho = Decimal(rho.numerator) / Decimal(rho.denominator)
-        return order * exact_rho + (-log_delta + less * (less / order).ln() - order.ln()) / less
+        return order * as_decimal(rho) + (-as_decimal(delta).ln() + less * (less / order).ln() - order.ln()) / less
 
 
 def cost_of(use: Use, *, zcdp: bool) -> Fraction:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from auditor.accounting import cost_of
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.mechanisms import NOISE
 from auditor.reading.cells import Cells, Query, largest_household
@@ -32,7 +33,6 @@ class Choice:
     share: Fraction
     epsilon: Fraction
     scale: Fraction
-    cost: Fraction
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -258,8 +258,7 @@ def _choice(name: str, content: Stated, cells: Cells, budget: Fraction, moved: i
     epsilon = (
         Fraction(math.isqrt(math.floor(8 * amount * part / moved * 10**12)), 10**6) if zcdp else amount * part / moved
     )
-    cost = moved * epsilon**2 / 8 if zcdp else moved * epsilon
-    left = amount - cost
+    left = amount - cost_of(("exponential", epsilon, moved), zcdp=zcdp)
     return Choice(
         name=name,
         level=content["level"],
@@ -268,5 +267,4 @@ def _choice(name: str, content: Stated, cells: Cells, budget: Fraction, moved: i
         share=share,
         epsilon=epsilon,
         scale=moved / (2 * left) if zcdp else moved / left,
-        cost=cost,
     )

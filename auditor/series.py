@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from auditor.reading.findings import FormError, exact, understood
-from auditor.reading.values import FloatArray, IntArray, Stated, exact_sum, zeros
+from auditor.reading.values import FloatArray, IntArray, Stated, as_decimal, exact_sum, zeros
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4
@@ -92,7 +92,7 @@ class Series:
         found = {Decimal(text) for text in texts} | {Decimal(self.spells), Decimal(len(self.periods))}
         for spells, part in self.losses.items():
             context = Context(prec=3, rounding=ROUND_CEILING)
-            found |= {Decimal(spells), context.divide(Decimal(part.numerator), Decimal(part.denominator))}
+            found |= {Decimal(spells), as_decimal(part, context)}
         return found
 
 

@@ -20,7 +20,7 @@ from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
 from auditor.draws import draws_of
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds, understood
-from auditor.reading.values import Stated, exact_sum, zeros
+from auditor.reading.values import Stated, as_decimal, exact_sum, zeros
 from auditor.release import Release
 from auditor.series import distance_problems
 
@@ -255,8 +255,7 @@ def figure_problems(
         if not is_rounded_up(epsilon, budget):
             problems.append(f"states epsilon = {epsilon}, it is {budget}")
         return problems + strange_numbers(statement["words"], known)
-    delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
-    known |= {delta, _TWELVE.divide(Decimal(universe.delta.numerator), Decimal(universe.delta.denominator))}
+    known |= {as_decimal(universe.delta), as_decimal(universe.delta, _TWELVE)}
     best, stated = zcdp_epsilon(budget, universe.delta), decimal_of(statement["zcdp"])
     if not is_rounded_up(stated, Fraction(best - Decimal("1e-12")), _LOOSER):
         problems.append(f"states {stated} from rho, it is {best:.6f}")

@@ -43,14 +43,12 @@ class DuePart:
 
     Attributes:
         content: as the fingerprints have it.
-        moved: L2 squared of what a person's change moves (zcdp), or L1 (pure), at most; of a choice of losses.
         share: of the budget; exact, but of a choice the most that it may cost.
         mechanism: that it is drawn with; `count`: how many numbers it has.
         times: what its charge states beside how far a number moves.
     """
 
     content: list[Any]
-    moved: Fraction
     reach: int
     share: Fraction
     mechanism: str
@@ -70,40 +68,33 @@ class DuePart:
 
 def due_parts(answer: Answer) -> list[DuePart]:
     """All that the statistic is made of, with the sensitivities of this program."""
-    budget, k = answer.budget, answer.together
-    records = {"records": k}
-    noise = NOISE[answer.zcdp]
+    budget, k, n = answer.budget, answer.together, answer.n_numbers
+    records, noise = {"records": k}, NOISE[answer.zcdp]
     if answer.ranked:
         name, share = "clip" if answer.statistic == "clip" else "quantile", _CHOICE[answer.zcdp]
         choice = "exponential" if answer.zcdp else "permute_and_flip"
         around = FILTERS[answer.zcdp]
         # Two windows that share no number: the most that a change moves.
-        power = 2 if answer.zcdp else 1
-        far = Fraction(sum(weight**power for weight in around) * answer.moved * k**power)
-        numbers = n_windows(len(answer.candidates)) + len(around) - 1
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
+        numbers = n * (n_windows(len(answer.candidates)) + len(around) - 1)
         content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
         return [
-            DuePart(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
-            DuePart(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
+            DuePart(content, 0, budget * share, choice, n, records),
+            DuePart(["windows"], reach, budget * (1 - share), noise, numbers, records),
         ]
     names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
     share = budget / len(names)
     found = []
     for name in names:
         if name == "count" and answer.of_units:
-            n = min(k, numbers_of_unit(answer))
-            content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
-            found.append(DuePart(content, moved, 1, share, noise, answer.n_numbers, {"numbers": n}))
+            times = {"numbers": min(k, numbers_of_unit(answer))}
+            found.append(DuePart([name, 1, 1, 0, "unit"], 1, share, noise, n, times))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
-        l1, l2 = _moved_total(answer, low, high) if total else _moved_record(answer, low, high)
-        reach = least_reach(answer.moved, l1, l2)
-        times = 1 if total else k
-        moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
+        reach = least_reach(answer.moved, *(_moved_total if total else _moved_record)(answer, low, high))
         content = [name, low, high, centre, *(["total"] if total else [])]
-        found.append(DuePart(content, moved, reach, share, noise, answer.n_numbers, {} if total else records))
+        found.append(DuePart(content, reach, share, noise, n, {} if total else records))
     return found
 
 
@@ -172,7 +163,7 @@ def cost_problems(answer: Answer) -> list[str]:
                      if part[name] != one]  # fmt: skip
         if due.choice:
             scale, stated = Fraction(part["scale"]) * part["times"], Fraction(part["budget"])
-            costs = due.moved * (scale**2 / 8 if answer.zcdp else scale)
+            costs = moved_losses(answer) * (scale**2 / 8 if answer.zcdp else scale)
             if not max(costs, due.share * _LESS) <= stated <= due.share:
                 problems.append(f"the {due.name} costs {_shown(costs)}, its share is {_shown(due.share)}, "
                                 f"{_shown(stated)} is stated")  # fmt: skip
@@ -181,8 +172,7 @@ def cost_problems(answer: Answer) -> list[str]:
 
 def _noise(answer: Answer, due: DuePart) -> dict[str, Any]:
     """What has to be stated of noise, whose scale is that of so many numbers moved by R each."""
-    numbers = due.moved / answer.moved if answer.of_units else 1
-    far = due.reach * (1 if due.content[-1] in ("unit", "total") else answer.together)
+    numbers, far = due.times.get("numbers", 1), due.reach * due.times.get("records", 1)
     moved = answer.moved * numbers
     return {
         "mechanism": due.mechanism,

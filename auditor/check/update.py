@@ -17,10 +17,11 @@ from typing import Any, Final
 from auditor.accounting import cost_of
 from auditor.check.published import PublicRelease
 from auditor.files import header_of_answers, header_problems, read_measured
+from auditor.form import Universe, read_form
 from auditor.mechanisms import law_of
 from auditor.reading.files import Files, file_name, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
-from auditor.reading.spec import MOVED, read_json
+from auditor.reading.spec import read_json
 from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Folders of a universe with what is measured or known.
@@ -47,6 +48,9 @@ def check_update(published: PublicRelease) -> None:
         if (update := manifest["spec"].get("update")) is None:
             return
         _check_replaced(files, manifest, str(update["replaces"]))
+        if manifest["spec"]["privacy"]["framework"] == "local" and not update["answers"]:
+            return  # each report has spent its own, and no answers are added
+        main = read_form(manifest["spec"]).universes[0]
         for answer in update["answers"]:
             name = str(answer["name"])
             folder = published.places.public / "answers" / file_name("answer", name)
@@ -57,8 +61,12 @@ def check_update(published: PublicRelease) -> None:
             stated = read_json(folder / "answer.json", f"public/answers/{name}/answer.json")
             _check_answer(published, folder, answer, stated, check)
             check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
-            _check_words(answer, stated, manifest["spec"], check)
-        _check_budget(manifest, update["answers"], findings.check("public/manifest.json", "budgets"))
+            _check_words(answer, stated, manifest["spec"], main, check)
+        total = main.budget + exact_sum(_cost(main, answer) for answer in update["answers"])
+        if exact(said := manifest["privacy"][0]["budget"]) != total:
+            findings.check("public/manifest.json", "budgets").fail(
+                f"public/manifest.json: states the budget {said}; release and answers cost {total} together"
+            )
 
 
 def _sha256(path: Path) -> str:
@@ -189,7 +197,7 @@ def _numbers(path: Path, codes: list[str], terms: Mapping[str, list[str]], state
     return out
 
 
-def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> None:
+def _check_words(answer: Stated, stated: Stated, spec: Stated, main: Universe, check: Check) -> None:
     """Groups, conditions and cost in the spec are those of the answer, as far as nobody need read its question."""
     name, schema = str(answer["name"]), spec["schema"]
     if stated["question"] != answer["question"]:
@@ -217,7 +225,7 @@ def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> 
             if not counted.get(of, {*attributes[of]}) <= kept:
                 check.fail(f"public/answers/{name}: the spec counts others than those with {term!r} {listed:.80}")
     charged = exact_sum(Fraction(one["cost"]) for one in stated["receipts"])
-    if charged != (cost := _cost(spec, answer)):
+    if charged != (cost := _cost(main, answer)):
         check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
 
 
@@ -225,27 +233,6 @@ def _joined(groups: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
     return {value for _, values in groups for value in values}
 
 
-def _cost(spec: Stated, answer: Stated) -> Fraction:
+def _cost(main: Universe, answer: Stated) -> Fraction:
     """What the noise of an answer costs."""
-    privacy = spec["privacy"]
-    records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale, zcdp = MOVED[privacy["neighbours"]], exact(answer["scale"]), privacy["framework"] == "zcdp"
-    mechanism = "discrete_gaussian" if zcdp else "discrete_laplace"
-    return cost_of((mechanism, scale, moved), zcdp=zcdp) * (records**2 if zcdp else records)
-
-
-def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None:
-    """The budget of release and answers together is the one that the manifest states."""
-    spec = manifest["spec"]
-    if spec["privacy"]["framework"] == "local":
-        return  # each report has spent its own, and no answers are added
-    unit = "rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"
-    total = exact(spec["privacy"][unit])
-    if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
-        total = exact(declared) - sum(exact(one["privacy"][unit]) for _, one in spec["companions"])
-    total += exact_sum(_cost(spec, answer) for answer in answers)
-    if exact(manifest["privacy"][0]["budget"]) != total:
-        check.fail(
-            f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "
-            f"{total} together"
-        )
+    return cost_of((main.mechanism, exact(answer["scale"]), main.moved), zcdp=main.zcdp) * main.times(main.together)

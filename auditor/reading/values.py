@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from decimal import Context, Decimal, getcontext
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +34,11 @@ def sums(n: int | tuple[int, ...], at: IntArray | tuple[IntArray, ...], numbers:
 def exact_sum(amounts: Iterable[Fraction]) -> Fraction:
     """The exact sum."""
     return sum(amounts, Fraction(0))
+
+
+def as_decimal(exact: Fraction, context: Context | None = None) -> Decimal:
+    """A fraction to the digits of a context, or of the one that is set."""
+    return (context or getcontext()).divide(Decimal(exact.numerator), Decimal(exact.denominator))
 
 
 def digest(content: object) -> str:

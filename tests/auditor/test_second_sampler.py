@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from auditor import clique_redraw, noise
 from auditor.keys import Aes256, KeyedStream, encoded, key_found, pattern
+from auditor.mechanisms import law_of
 from auditor.noise import exceedances
 from auditor.reading.findings import ALPHA
-from auditor.sampler import TooWideError, drawn, exponential, fits, flipped, is_wide
+from auditor.sampler import TooWideError, boundaries, drawn, exponential, fits, flipped, is_wide
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import mechanisms
 from pipeline.privacy.noise.choices import PermuteAndFlip
@@ -159,12 +160,18 @@ def test_wide_noise_is_that_of_its_words_to_within_one(mechanism: str, scale: Fr
             assert not fits(mechanism, scale, -found, iter([word]))
 
 
-@pytest.mark.parametrize(("mechanism", "scale"), [("discrete_gaussian", 10**7), ("discrete_laplace", 900)])
-def test_the_formula_of_wide_noise_has_the_tails_of_the_table(mechanism: str, scale: int) -> None:
-    assert not is_wide(mechanism, Fraction(scale))
-    by_table, by_formula = noise._tail(mechanism, Fraction(scale)), noise._wide_tail(mechanism, float(scale))
-    assert np.allclose(by_formula, by_table[: len(by_formula)], rtol=1e-5)
-    assert by_formula[-1] < 2.0**-noise._DEEPEST
+@pytest.mark.parametrize(
+    ("mechanism", "scale"),
+    [("discrete_gaussian", 10**7), ("discrete_gaussian", 2), ("discrete_laplace", 900), ("discrete_laplace", 1)],
+)
+def test_the_chances_of_noise_have_the_tails_of_the_exact_table(mechanism: str, scale: int) -> None:
+    low, _ = boundaries(mechanism, Fraction(scale), 64)
+    half = len(low) // 2
+    by_table = np.array([low[half - k] / (1 << 128) for k in range(1, half + 1)])
+    by_chances = law_of(mechanism).chances(scale)[::-1].cumsum()[::-1][1:]
+    deep = by_table[: len(by_chances)] > 2.0**-60
+    assert np.allclose(by_chances[: len(deep)][deep], by_table[: len(deep)][deep], rtol=1e-9, atol=0)
+    assert by_chances[-1] < 2.0**-noise._DEEPEST
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
