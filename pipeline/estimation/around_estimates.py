@@ -94,10 +94,6 @@ class MeasuredSums:
             return False
         return self.universe.schema.n_cells > WIDE or all(own.size > MOST for own in self.queries(level))
 
-    def are_spread(self, query: Marginal, level: int) -> bool:
-        """Whether each number of a query is the sum of many answers of one that is measured, at least."""
-        return any(answers_within(own, query) > MOST for own in self.queries(level))
-
 
 class AroundEstimates:
     """The intervals of those tables of one universe that have them around unbiased estimates.
@@ -153,9 +149,8 @@ class AroundEstimates:
             seen += Distances.of(*known, shares(rows))
         if long:
             return MovedErrors.of(seen), None
-        are_moved, spread = large.are_of_moved, self._sums.are_spread(query, level)
-        of_small = SmallNumbers.of(small, large_moved=are_moved, spread=spread)
-        return MovedErrors.of(seen) if are_moved else None, of_small
+        are_moved = large.are_of_moved
+        return MovedErrors.of(seen) if are_moved else None, SmallNumbers.of(small, large_moved=are_moved)
 
     def _taken(self, query: Marginal, level: int) -> Callable[[slice], FloatArray]:
         """The shares g of a query's answers, by what is measured at the level or at the nearest below it."""
@@ -227,7 +222,7 @@ def around_estimates(
         estimates, standard = known(rows)
         around, uncertain = _around(counts, estimates, standard), low < high
         if small is not None:
-            large, of_small = is_large(counts, standard), small.ends(counts, simulated, around, estimates, standard)
+            large, of_small = is_large(counts, standard), small.ends(simulated, around, estimates, standard)
             around = np.where(large, around[0], of_small[0]), np.where(large, around[1], of_small[1])
             uncertain &= np.isfinite(standard)
         learned = errors.ends(counts, estimates, standard, shares(rows))
