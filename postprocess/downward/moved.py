@@ -42,7 +42,7 @@ from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_p
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, Seen, distinct_sums, is_large
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import MeasuredAnswers
-from postprocess.statistics import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import NORMAL_QUANTILE, holding, is_exact
 
 #: What E(r - u)^2 + E(r - t)^2 of large numbers is in S^2 where they are moved, at least. Where they are not it is 0.8
 #: to 1.3: intervals hold a bit more than 90 % of simulated errors, and these are of whole numbers.
@@ -289,8 +289,7 @@ class MovedErrors:
             return low, high
         least, most = (errors[inverse] * standard[some] for errors in self._quantiles(places))
         own = counts[some]
-        low[some] = np.maximum(np.minimum(np.ceil(own - most), own - 1), 0)
-        high[some] = np.maximum(np.floor(own - least), own + 1)
+        low[some], high[some] = holding(np.ceil(own - most), np.floor(own - least), own)
         return low, high
 
     def _quantiles(self, places: IntArray) -> Ends:
