@@ -302,7 +302,10 @@ class SubtreeEstimation(Estimation):
 class TopTask(PartTask):
     """One part whose geounits at the cut are to be estimated."""
 
-    n_results = 1
+    @property
+    def n_results(self) -> int:
+        """One: the estimate of the tops."""
+        return 1
 
     def check(self, number: int, arrays: Arrays) -> None:  # noqa: ARG002
         """See `PartTask.check`."""
