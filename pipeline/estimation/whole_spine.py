@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from geography.spine import Level
 from pipeline.estimation.constraints import Known, Results, released_histogram
 from pipeline.estimation.measurement_files import SourceFiles, require
-from pipeline.estimation.problem import stated_problem, with_positive, with_values
+from pipeline.estimation.problem import measurement_files, stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
@@ -78,7 +78,7 @@ class Computed:
     @cached_property
     def problem(self) -> Problem:
         """Read from public/; ReleaseError where a file is not what the spec says."""
-        return with_values(self.stated, self.job, self.universe)
+        return with_values(self.stated, measurement_files(self.job, self.universe))
 
     @cached_property
     def basis(self) -> Basis:
