@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray
 
 #: Of repetitions in which an interval covers the true number.
 COVERAGE: Final = 0.9
@@ -34,6 +34,21 @@ EXACT_STANDARD: Final = math.sqrt(EXACT_VARIANCE)
 def is_exact(standard: FloatArray) -> BoolArray:
     """Which numbers are exact, by their standard errors; those without one (NaN) are not."""
     return standard < EXACT_STANDARD
+
+
+def holding(low: FloatArray, high: FloatArray, counts: IntArray) -> Ends:
+    """The ends of intervals, from 0 on, with the released counts and a person to each side of them in."""
+    return np.maximum(np.minimum(low, counts - 1), 0), np.maximum(high, counts + 1)
+
+
+def around(counts: IntArray, estimates: FloatArray, standard: FloatArray) -> Ends:
+    """90 % intervals around unbiased estimates, which hold the released counts; all arrays of one shape.
+
+    Of whole truths as many are within 1.645 standard errors as of any: nothing is added for rounding. NaN where the
+    standard error is not finite.
+    """
+    reach = np.where(np.isfinite(standard), NORMAL_QUANTILE * standard, np.nan)
+    return holding(np.ceil(estimates - reach), np.floor(estimates + reach), counts)
 
 
 def half_widths(standard: FloatArray, least: float = 1.0) -> FloatArray:

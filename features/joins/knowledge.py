@@ -131,8 +131,10 @@ class ExpectedMembers(Knowledge):
         # Of the other levels, where the persons' spine is cut above them.
         tasks = [ImpliedTask(*part, self._counted) for part in persons.parts()]
         parts = zip(*self._job.workers.run(estimate_implied, tasks), strict=True)
-        below = ([np.concatenate([one[name] for one in level]) for name in _FOUND] for level in parts)
-        return (*levels, *(Implied(self._counted, *found, np.ones_like(found[0])) for found in below))
+        for level in parts:
+            values, variances = (np.concatenate([one[name] for one in level]) for name in _FOUND)
+            levels.append(Implied(self._counted, values, variances, np.ones_like(values)))
+        return tuple(levels)
 
 
 #: What is found of a part: the persons that its households are to have.

@@ -47,11 +47,10 @@ from postprocess.downward.simulated_margins import (
     PublishedTable,
     count_errors,
     is_large,
-    whole_ends,
 )
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
-from postprocess.statistics import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import around, is_exact
 
 #: Noisy tables of a level: clique -> `(n, cells)`.
 Tables = Mapping[Clique, IntArray]
@@ -238,11 +237,7 @@ def _reach_estimates(
     """
     is_small: BoolArray = ~is_large(released, standard)
     large = (~is_small | (estimate > LARGE * standard)) & ~is_exact(standard) & np.isfinite(standard)
-    cells, counts, middle = np.nonzero(large)[1], released[large], estimate[large]
-    errors = np.broadcast_to(standard, released.shape)[large]
-    # An error of whole numbers, spread over its unit, has 1/12 more.
-    least, most = whole_ends(middle, 2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12), counts, cells)
-    least, most = np.maximum(np.minimum(least, counts - 1), 0), np.maximum(most, counts + 1)
+    least, most = around(released[large], estimate[large], np.broadcast_to(standard, released.shape)[large])
     united = is_small[large]
     low[large] = np.where(united, np.minimum(least, low[large]), least)
     high[large] = np.where(united, np.maximum(most, high[large]), most)

@@ -24,7 +24,7 @@ from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
 from postprocess.shares.intervals import constant_coverage
 from postprocess.shares.shared import Shared
-from postprocess.statistics import EXACT_VARIANCE
+from postprocess.statistics import EXACT_VARIANCE, holding
 
 #: Decimals of persons that are kept, so that neither batches nor parts show.
 _DECIMALS = 4
@@ -74,8 +74,7 @@ def shared_intervals(
                 expected.centres[rows, place][found],
                 expected.variances[rows, place][found],
             )
-            low[found, cell] = np.maximum(np.minimum(least, count[found] - 1), 0)
-            high[found, cell] = np.maximum(most, count[found] + 1)
+            low[found, cell], high[found, cell] = holding(least, most, count[found])
         return low, high
 
     return ends

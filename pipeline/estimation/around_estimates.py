@@ -38,7 +38,7 @@ from postprocess.arrays import Ends, FloatArray, IntArray, successive
 from postprocess.downward.moved import LEAST_COMPARED, Distances, MovedErrors, SmallNumbers, Squares, taken
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within, refines
-from postprocess.statistics import NORMAL_QUANTILE
+from postprocess.statistics import around
 
 if TYPE_CHECKING:
     from pipeline.estimation.whole_spine import Estimation
@@ -93,10 +93,6 @@ class MeasuredSums:
         if not self._have_estimates or not 0 < self.within(query, level) <= MOST:
             return False
         return self.universe.schema.n_cells > WIDE or all(own.size > MOST for own in self.queries(level))
-
-    def are_spread(self, query: Marginal, level: int) -> bool:
-        """Whether each number of a query is the sum of many answers of one that is measured, at least."""
-        return any(answers_within(own, query) > MOST for own in self.queries(level))
 
 
 class AroundEstimates:
@@ -153,9 +149,8 @@ class AroundEstimates:
             seen += Distances.of(*known, shares(rows))
         if long:
             return MovedErrors.of(seen), None
-        are_moved, spread = large.are_of_moved, self._sums.are_spread(query, level)
-        of_small = SmallNumbers.of(small, large_moved=are_moved, spread=spread)
-        return MovedErrors.of(seen) if are_moved else None, of_small
+        are_moved = large.are_of_moved
+        return MovedErrors.of(seen) if are_moved else None, SmallNumbers.of(small, large_moved=are_moved)
 
     def _taken(self, query: Marginal, level: int) -> Callable[[slice], FloatArray]:
         """The shares g of a query's answers, by what is measured at the level or at the nearest below it."""
@@ -225,23 +220,16 @@ def around_estimates(
         """Those that are learned, else those around estimates; simulated ones of what is not uncertain."""
         simulated = low, high = rule(counts, rows)
         estimates, standard = known(rows)
-        around, uncertain = _around(counts, estimates, standard), low < high
+        others, uncertain = around(counts, estimates, standard), low < high
         if small is not None:
-            large, of_small = is_large(counts, standard), small.ends(counts, simulated, around, estimates, standard)
-            around = np.where(large, around[0], of_small[0]), np.where(large, around[1], of_small[1])
+            large, of_small = is_large(counts, standard), small.ends(simulated, others, estimates, standard)
+            others = np.where(large, others[0], of_small[0]), np.where(large, others[1], of_small[1])
             uncertain &= np.isfinite(standard)
         learned = errors.ends(counts, estimates, standard, shares(rows))
         low, high = (
             np.where(uncertain, np.where(np.isnan(own), other, own), kept)
-            for kept, other, own in zip(simulated, around, learned, strict=True)
+            for kept, other, own in zip(simulated, others, learned, strict=True)
         )
         return low, high
 
     return ends
-
-
-def _around(counts: IntArray, estimates: FloatArray, standard: FloatArray) -> Ends:
-    """The ends around estimates, with the released number and one person to each side in; NaN where there is none."""
-    reach = np.where(np.isfinite(standard), NORMAL_QUANTILE * standard, np.nan)
-    least = np.maximum(np.minimum(np.ceil(estimates - reach), counts - 1), 0)
-    return least, np.maximum(np.floor(estimates + reach), counts + 1)

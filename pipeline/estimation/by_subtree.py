@@ -126,7 +126,7 @@ class ComputedBySubtree(Computed):
     @cached_property
     def _above(self) -> tuple[Problem, list[LevelEstimate]]:
         at_cut = joined([unpacked_top(arrays) for arrays in self._estimated_tops()])
-        problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
+        problem = with_values(above_cut(self.stated, self.cut), measurement_files(self.job, self.universe))
         return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
 
     def forget(self) -> None:
@@ -302,7 +302,10 @@ class SubtreeEstimation(Estimation):
 class TopTask(PartTask):
     """One part whose geounits at the cut are to be estimated."""
 
-    n_results = 1
+    @property
+    def n_results(self) -> int:
+        """One: the estimate of the tops."""
+        return 1
 
     def check(self, number: int, arrays: Arrays) -> None:  # noqa: ARG002
         """See `PartTask.check`."""

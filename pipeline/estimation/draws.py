@@ -221,6 +221,10 @@ def run_draw(task: DrawTask) -> Arrays:
     return task.drawn.draw(task.normals)[0]
 
 
+def _as_they_are(arrays: Arrays) -> Arrays:
+    return arrays
+
+
 class Draws:
     """The draws of one universe: each of all levels and tables together."""
 
@@ -271,7 +275,7 @@ class Draws:
         tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
         results = run_kept(
             job.workers, job.batches, self.step, run_draw, tasks,
-            named=lambda task: str(task.normals.number), packed=dict, unpacked=dict,
+            named=lambda task: str(task.normals.number), packed=_as_they_are, unpacked=_as_they_are,
             done=lambda _: job.progress.advance(job.n_geounits),
         )  # fmt: skip
         for number, result in enumerate(results):

@@ -640,8 +640,11 @@ def packed_errors(result: Sequence[ErrorCounts]) -> Arrays:
 def unpacked_errors(arrays: Arrays) -> list[ErrorCounts]:
     """What `packed_errors` packed."""
 
-    def sized(i: int) -> list[SizedErrors]:
-        return [SizedErrors(arrays[f"{i}.{name} places"], arrays[f"{i}.{name} times"]) for name in _SIZED]
+    def sized(i: int, name: str) -> SizedErrors:
+        return SizedErrors(arrays[f"{i}.{name} places"], arrays[f"{i}.{name} times"])
 
     n = len(arrays) // (1 + 2 * len(_SIZED))
-    return [ErrorCounts(*sized(i), int(arrays[f"{i}.unit"])) for i in range(n)]
+    return [
+        ErrorCounts(sized(i, "by_truth"), sized(i, "by_release"), sized(i, "large"), int(arrays[f"{i}.unit"]))
+        for i in range(n)
+    ]

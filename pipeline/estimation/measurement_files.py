@@ -268,8 +268,8 @@ class PartTask(ABC):
             number, _, own = name.partition(".")
             require(number in found, name)
             found[number][own] = array
-        for number, result in enumerate(found.values()):
-            self.check(number, result)
+        for i, result in enumerate(found.values()):
+            self.check(i, result)
         return list(found.values())
 
     def _read(self, files: SourceFiles) -> tuple[tuple[MeasuredAnswers, ...], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,16 +33,15 @@ if TYPE_CHECKING:
     from pipeline.execution.job import Job
 
 
-def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
-    """A stated problem, or its upper levels, with all values of its measurements.
+def with_values(problem: Problem, files: Sequence[Sequence[MeasurementSource]]) -> Problem:
+    """A stated problem, or its upper levels, with all values of its measurements, whose `files` are of all levels.
 
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
-    files = measurement_files(job, universe)[: problem.spine.n_levels]
     measured = tuple(
         tuple(file.read(level.geocodes) for file in queries)
-        for level, queries in zip(problem.spine.levels, files, strict=True)
+        for level, queries in zip(problem.spine.levels, files, strict=False)
     )
     return replace(problem, measured=measured)
 

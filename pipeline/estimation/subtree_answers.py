@@ -37,8 +37,8 @@ from postprocess.linear.downward import (
     Asked,
     LevelVariances,
     answer_variances_of,
-    unbiased_estimates,
     variances_of,
+    whole_estimates,
 )
 from postprocess.linear.upward import answers_of_subtrees, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
@@ -91,17 +91,15 @@ class LinearTask(PartTask):
 
 def linear_below(task: LinearTask) -> list[Arrays]:
     """The part's levels below the cut; ReleaseError where a file of measurements is damaged."""
-    problem, basis, above = task.problem(), task.basis, task.best
-    upward = upward_pass(problem, basis, means=above is not None)
-    if above is None:
+    problem, basis = task.problem(), task.basis
+    upward = upward_pass(problem, basis, means=task.best is not None)
+    if task.best is None:
         found = answer_variances_of(problem, basis, upward, task.queries, task.top)
         return [_level_arrays(variances, queries) for variances, queries in zip(found, task.queries, strict=True)]
     out: list[Arrays] = []
-    for level, (variances, queries) in enumerate(
-        zip(variances_of(problem, upward, task.top), task.queries, strict=True), 1
-    ):
-        above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
-        answers = tuple(query.answer(above) for query in queries if isinstance(query, Marginal))
+    estimates = whole_estimates(problem, basis, upward, task.best)
+    for variances, best, queries in zip(variances_of(problem, upward, task.top), estimates, task.queries, strict=True):
+        answers = tuple(query.answer(best) for query in queries if isinstance(query, Marginal))
         out.append(_level_arrays(variances.of_queries(basis, queries), queries, answers))
     return out
 

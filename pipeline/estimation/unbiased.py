@@ -5,22 +5,29 @@ They are real numbers and may be negative, but sums and differences of them are 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
 from pipeline.estimation.constraints import published_facilities
-from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in, unmeasured_problem
+from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in, unmeasured_problem, with_values
 from pipeline.estimation.subtree_answers import LinearLevel, LinearParts
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table, Universe
 from pipeline.release.estimates import write_estimates
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import FloatArray
-from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_of
+from postprocess.linear.downward import (
+    AnswerVariances,
+    LevelVariances,
+    unbiased_estimates,
+    variances_of,
+    whole_estimates,
+)
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
 
@@ -37,21 +44,9 @@ def unbiased_leaves(universe: Universe, files: UniverseFiles, spine: Spine) -> F
     """
     invariants = invariants_of(files, universe, spine)
     problem = unmeasured_problem(universe, spine, published_facilities(files, universe, spine), "full", invariants)
-    sources = measurements_in(files, universe, spine, sizes_in(universe, invariants))
-    measured = tuple(
-        tuple(source.read(level.geocodes) for source in of_level)
-        for level, of_level in zip(spine.levels, sources, strict=True)
-    )
-    problem = replace(problem, measured=measured)
+    problem = with_values(problem, measurements_in(files, universe, spine, sizes_in(universe, invariants)))
     basis = basis_of(problem)
-    upward = upward_pass(problem, basis)
-    above: FloatArray | None = None
-    for level in range(spine.n_levels):
-        estimates = np.empty((len(spine.levels[level]), problem.n_cells))
-        for rows, best in unbiased_estimates(problem, basis, upward, level, above):
-            estimates[rows] = best
-        above = estimates
-    return estimates
+    return deque(whole_estimates(problem, basis, upward_pass(problem, basis)), maxlen=1).pop()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from weakref import proxy
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from geography.spine import Level
 from pipeline.estimation.constraints import Known, Results, released_histogram
 from pipeline.estimation.measurement_files import SourceFiles, require
-from pipeline.estimation.problem import stated_problem, with_positive, with_values
+from pipeline.estimation.problem import measurement_files, stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
@@ -78,7 +78,7 @@ class Computed:
     @cached_property
     def problem(self) -> Problem:
         """Read from public/; ReleaseError where a file is not what the spec says."""
-        return with_values(self.stated, self.job, self.universe)
+        return with_values(self.stated, measurement_files(self.job, self.universe))
 
     @cached_property
     def basis(self) -> Basis:
@@ -199,22 +199,20 @@ def check_report(array: NDArray[np.generic]) -> None:
         content = json.loads(array.tobytes())
     except ValueError:
         content = None
-    kinds = {"int": _is_whole, "float": _is_number, "Mapping[str, int]": _is_counted}
-    numbers = {field.name: kinds[str(field.type)] for field in fields(SolverReport)}
-    right = isinstance(content, dict) and content.keys() == numbers.keys()
-    require(right and all(numbers[name](value) for name, value in content.items()), "report")
+    require(isinstance(content, dict), "report")
+    empty = asdict(SolverReport())
+    require(
+        content.keys() == empty.keys() and all(_is_like(content[name], own) for name, own in empty.items()), "report"
+    )
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _is_counted(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_whole(count) and name.isprintable() for name, count in value.items())
+def _is_like(value: object, own: object) -> bool:
+    """Whether a value is of the kind of another: finite, how many, or how many by printable names."""
+    if isinstance(own, dict):
+        return isinstance(value, dict) and all(name.isprintable() and _is_like(n, 0) for name, n in value.items())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return bool(np.isfinite(value)) if isinstance(own, float) else isinstance(value, int) and value >= 0
 
 
 def batch_name(task: Batch) -> str:

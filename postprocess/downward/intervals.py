@@ -96,7 +96,7 @@ from postprocess.downward.simulated_margins import (
     variances_of,
     whole_ends,
 )
-from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
+from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, holding, is_exact
 
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
 #: inversion takes errors of all geounits of a level together, whatever the standard error of each.
@@ -214,8 +214,8 @@ def _with_neighbours(
     NaN where no standard error is known.
     """
     exact, unknown = is_exact(standard), np.isnan(standard)
-    low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
-    high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), most))
+    low, high = holding(low, high, released)
+    low, high = np.where(exact, released, low), np.where(exact, released, np.minimum(high, most))
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 

@@ -42,7 +42,7 @@ from postprocess.arrays import BoolArray, Ends, FloatArray, IntArray, distinct_p
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, Seen, distinct_sums, is_large
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import MeasuredAnswers
-from postprocess.statistics import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import NORMAL_QUANTILE, holding, is_exact
 
 #: What E(r - u)^2 + E(r - t)^2 of large numbers is in S^2 where they are moved, at least. Where they are not it is 0.8
 #: to 1.3: intervals hold a bit more than 90 % of simulated errors, and these are of whole numbers.
@@ -54,11 +54,6 @@ SURE = 3.0
 TOLD = 100
 #: Standard errors from which on small numbers are compared.
 LEAST_COMPARED = 1.0
-#: Standard errors from which on small numbers that are not moved reach as far down as those around their estimates:
-#: most are of smaller truths, and simulated runs have too few of their size to show it.
-NEARLY_LARGE = 2.0
-#: 90 % quantile of a standard normal.
-ONE_SIDED = 1.2815515655446004
 
 
 @dataclass(frozen=True)
@@ -117,41 +112,32 @@ class SmallNumbers:
         informative: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells
             of the table show together.
         longer: their simulated intervals are longer than those around their unbiased estimates: of widths, few tell it.
-        spread: each is the sum of so many answers of some query that persons are lost more often than those of a
-            simulated run.
     """
 
     moved: bool
     informative: bool
     longer: bool
-    spread: bool
 
     @classmethod
-    def of(cls, squares: Squares, *, large_moved: bool, spread: bool) -> SmallNumbers:
+    def of(cls, squares: Squares, *, large_moved: bool) -> SmallNumbers:
         """By the sums of those from `LEAST_COMPARED` standard errors on."""
         n = squares.n
         informative = n >= TOLD
         moved = squares.distances + squares.errors > n + SURE * math.sqrt(2 * n) if informative else large_moved
-        return cls(moved, informative, squares.errors > n, spread)
+        return cls(moved, informative, squares.errors > n)
 
-    def ends(
-        self, counts: IntArray, simulated: Ends, around: Ends, estimates: FloatArray, standard: FloatArray
-    ) -> Ends:
+    def ends(self, simulated: Ends, around: Ends, estimates: FloatArray, standard: FloatArray) -> Ends:
         """Their ends, given those of simulated runs and those around estimates, arrays of one shape.
 
         Moved numbers reach as far down as those around u, since non-negativity raises small numbers. Where u is large
-        they reach as far up, too, and where they are longer than those around u, no further in any case; where they are
-        spread, as far as a u above one standard error allows with 90 %.
+        they reach as far up, too, and where they are longer than those around u, no further in any case.
         """
         (low, high), (least, most) = simulated, around
         if not self.moved:
-            return np.where(is_large(counts, standard, NEARLY_LARGE), np.minimum(low, least), low), high
+            return simulated
         high = np.where(estimates > LARGE * standard, np.maximum(high, most), high)
         if self.longer:
             high = np.minimum(high, most)
-        if self.spread:
-            bound = np.floor(estimates + ONE_SIDED * standard)
-            high = np.where(estimates > standard, np.maximum(high, bound), high)
         return np.minimum(low, least), high
 
 
@@ -303,8 +289,7 @@ class MovedErrors:
             return low, high
         least, most = (errors[inverse] * standard[some] for errors in self._quantiles(places))
         own = counts[some]
-        low[some] = np.maximum(np.minimum(np.ceil(own - most), own - 1), 0)
-        high[some] = np.maximum(np.floor(own - least), own + 1)
+        low[some], high[some] = holding(np.ceil(own - most), np.floor(own - least), own)
         return low, high
 
     def _quantiles(self, places: IntArray) -> Ends:

@@ -387,3 +387,15 @@ def unbiased_estimates(
             best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
         yield part, best
+
+
+def whole_estimates(
+    problem: Problem, basis: Basis, estimates: list[LevelEstimate], above: FloatArray | None = None
+) -> Iterator[FloatArray]:
+    """The same of whole levels, `(n, n_cells)` each, top to bottom; of those below the top where `above` is of that."""
+    for level in range(0 if above is None else 1, problem.spine.n_levels):
+        found = np.empty((len(problem.spine.levels[level]), problem.n_cells))
+        for rows, best in unbiased_estimates(problem, basis, estimates, level, above):
+            found[rows] = best
+        yield found
+        above = found

@@ -295,7 +295,7 @@ KINDS, RARE, FEW_LEAVES = 12, 20, 45
 TWO_AGES = ("young", "old")
 ATTRIBUTES = ("kind", "age")
 #: Small numbers that are moved, and nothing else.
-MOVED_TOO = SmallNumbers(moved=True, informative=True, longer=False, spread=False)
+MOVED_TOO = SmallNumbers(moved=True, informative=True, longer=False)
 
 
 def write_spread_town(folder: Path, key: int) -> Path:
@@ -352,13 +352,3 @@ def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
     low, high = rule(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
-
-
-def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow() -> None:
-    """From an estimate of one standard error on; large ones, which are around estimates, do so anyway."""
-    estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
-    counts = np.array([[1, 1, 1, 1, 60]])
-    small = SmallNumbers(moved=True, informative=True, longer=False, spread=True)
-    low, high = _around(_simulated(), estimates, standard, small)(counts, slice(0, 1))
-    np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
-    np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])

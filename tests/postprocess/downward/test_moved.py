@@ -188,7 +188,7 @@ def test_pythagoras_tells_a_moved_release(kept: float) -> None:
 
 
 def judged(squares: Squares, *, large_moved: bool = True) -> SmallNumbers:
-    return SmallNumbers.of(squares, large_moved=large_moved, spread=False)
+    return SmallNumbers.of(squares, large_moved=large_moved)
 
 
 def test_small_numbers_are_judged_by_their_own_distances() -> None:
@@ -221,22 +221,21 @@ def test_of_few_small_numbers_nothing_is_told() -> None:
 
 
 SIMULATED = (np.array([3.0, 3.0, 3.0, 3.0, 3.0]), np.array([30.0, 30.0, 30.0, 30.0, 30.0]))
-COUNTS, ESTIMATES, STANDARD = np.array([5, 5, 5, 5, 21]), np.array([5.0, 12.0, 32.0, -40.0, 12.0]), np.full(5, 10.0)
+ESTIMATES, STANDARD = np.array([5.0, 12.0, 32.0, -40.0, 12.0]), np.full(5, 10.0)
 AROUND = (np.array([0.0, 0.0, 4.0, 0.0, 0.0]), np.array([21.0, 28.0, 48.0, 6.0, 28.0]))
 
 
 @pytest.mark.parametrize(
     ("small", "low", "high"),
     [
-        (SmallNumbers(moved=False, informative=True, longer=True, spread=True), [3, 3, 3, 3, 0], [30, 30, 30, 30, 30]),
-        (SmallNumbers(moved=True, informative=True, longer=False, spread=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
-        (SmallNumbers(moved=True, informative=True, longer=True, spread=False), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
-        (SmallNumbers(moved=True, informative=True, longer=True, spread=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
+        (SmallNumbers(moved=False, informative=True, longer=True), [3, 3, 3, 3, 3], [30, 30, 30, 30, 30]),
+        (SmallNumbers(moved=True, informative=True, longer=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
+        (SmallNumbers(moved=True, informative=True, longer=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
     ],
 )
 def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[int]) -> None:
-    """Not moved: only one above two standard errors reaches down; moved; longer, too; and spread, as it is already."""
-    found = small.ends(COUNTS, SIMULATED, AROUND, ESTIMATES, STANDARD)
+    """Not moved: as simulated; moved; and longer, too."""
+    found = small.ends(SIMULATED, AROUND, ESTIMATES, STANDARD)
     np.testing.assert_array_equal(found, (low, high))
 
 
@@ -253,8 +252,8 @@ def test_no_further_than_around_estimates_still_holds_nine_of_ten_that_are_moved
     simulated, around = (zeros, zeros + 100.0), (least, most)
     shares = []
     for longer in (False, True):
-        small = SmallNumbers(moved=True, informative=True, longer=longer, spread=False)
-        low, high = small.ends(released, simulated, around, estimates, standard)
+        small = SmallNumbers(moved=True, informative=True, longer=longer)
+        low, high = small.ends(simulated, around, estimates, standard)
         shares.append((np.mean((low <= truth) & (truth <= high)), np.mean(high - low)))
     assert shares[0][0] > 0.99
     assert 0.94 < shares[1][0] < 0.96
