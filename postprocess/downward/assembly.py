@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
-from postprocess.downward.batch import UNBOUNDED, Batch, Pass, possible_groups, stored_row, with_free
+from postprocess.downward.batch import UNBOUNDED, Batch, Pass, stored_row, with_free
 from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.family import ALONE, Family, GroupRange, Solution, padded
 from postprocess.families.precisions import Dense
@@ -64,7 +64,12 @@ class BatchPass:
     @cached_property
     def possible(self) -> BoolArray:
         """Patterns `(p, size)` of cells of the pass that can have persons."""
-        return possible_groups(self.current, self.task.patterns[0])
+        cells, current = self.task.patterns[0], self.current
+        if current.detail:
+            return cells
+        if cells.all():
+            return np.ones((len(cells), current.cells.size), dtype=bool)
+        return current.cells.answer(cells.astype(np.int64)) > 0
 
     def target(self, parent: int) -> tuple[IntArray, FloatArray | None]:
         """The cells of the pass in which a parent has persons, and these; at the top the possible ones of an area."""

@@ -38,7 +38,7 @@ from postprocess.linear.information import (
     zero_masks,
 )
 from postprocess.linear.upward import LevelEstimate, estimated_answers
-from postprocess.marginal import Marginal, detail_of, join, refines
+from postprocess.marginal import Marginal, detail_of, each_in_one, join, refines
 from postprocess.members import Implied
 from postprocess.positive import PositiveAnswers
 from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
@@ -140,15 +140,6 @@ def passes_of(problem: Problem) -> tuple[Pass, ...]:
         Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
     )
     return tuple(passes)
-
-
-def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
-    """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
-    if solve.detail:
-        return possible_cells
-    if possible_cells.all():
-        return np.ones((len(possible_cells), solve.cells.size), dtype=bool)
-    return solve.cells.answer(possible_cells.astype(np.int64)) > 0
 
 
 #: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
@@ -355,16 +346,10 @@ def with_free(chain: list[GroupLevel], group: IntArray, n: int) -> list[GroupLev
     """
     shape = n, int(group.max()) + 1
     free = GroupLevel(group, np.zeros(shape, dtype=np.int64), np.full(shape, int(UNBOUNDED)))
-    if not all(_nest(partition.group, group) for partition in chain):
+    pairs = [(partition.group, group) for partition in chain]
+    if not all(each_in_one(*pair) or each_in_one(*pair[::-1]) for pair in pairs):
         return chain
     return sorted([*chain, free], key=lambda partition: partition.size)
-
-
-def _nest(first: IntArray, second: IntArray) -> bool:
-    """Whether one of two groupings, numbered from 0, refines the other."""
-    sizes = int(first.max()) + 1, int(second.max()) + 1
-    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
-    return pairs in sizes
 
 
 #: Children's cells in one batch; a whole family is never split.

@@ -62,8 +62,7 @@ from postprocess.linear.upward import (
     CHUNK_CELLS,
     ChildrenSum,
     LevelEstimate,
-    everything,
-    own_terms,
+    level_terms,
     upward_pass,
 )
 from postprocess.marginal import Marginal
@@ -310,23 +309,6 @@ def reported_terms(
     return out
 
 
-def measured_terms(problem: Problem, basis: Basis, top: LevelEstimate) -> FloatArray:
-    """The same of the tops of subtrees, from all measurements of them: `(n, n_cells)`.
-
-    Args:
-        problem: of the subtrees.
-        basis: of the release.
-        top: their tops' estimate, from the upward pass.
-    """
-    out = np.zeros((len(top.classes), problem.n_cells))
-    if problem.measured[0]:
-        own = own_terms(basis, problem.measured[0], slice(None), everything(basis), problem.kinds_of(0))
-        out += basis.unfold(own)
-    if top.children is not None:
-        out += top.children.term
-    return out
-
-
 def with_terms(at_cut: LevelEstimate, terms: FloatArray) -> LevelEstimate:
     """A level's estimate whose linear terms, of its own measurements and of its children, are `terms` together."""
     return replace(at_cut, children=ChildrenSum(terms[:0], at_cut.info.precision[:0], terms))
@@ -411,7 +393,7 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
         terms = _terms_at_cut(run, run.at_cut)
         for number, group in enumerate(run.groups):
             problem, of_group = estimates[number] if estimates else _estimated(group, run, draw, tops)
-            terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
+            terms[group.rows[0]] = level_terms(problem, run.basis, 0, of_group[0])
         at_cut = with_terms(run.at_cut, terms)
     problem = _measured_anew(run.upper, excess, draw, run, drawn=at_cut is not None)
     upward = upward_pass(problem, run.basis, at_cut, run.silent)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange
+from postprocess.marginal import each_in_one
 
 #: Persons: distance to a whole number that counts as none; above the solvers' error.
 SNAP = 1e-3
@@ -154,11 +155,7 @@ def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:
 
 
 def _nested(chain: Sequence[GroupLevel]) -> bool:
-    for coarse, fine in pairwise(chain):
-        pairs = np.count_nonzero(np.bincount(fine.group * (int(coarse.group.max()) + 1) + coarse.group))
-        if pairs != np.count_nonzero(np.bincount(fine.group)):
-            return False
-    return True
+    return all(each_in_one(fine.group, coarse.group) for coarse, fine in pairwise(chain))
 
 
 def _round_columns(floors: IntArray, fractions: IntArray, cost: IntArray, parent: FloatArray) -> IntArray | None:

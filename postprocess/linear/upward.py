@@ -168,6 +168,16 @@ def own_terms(
     return out
 
 
+def level_terms(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> FloatArray:
+    """The linear terms of all measurements of a level's geounits, their own and those below: `(n, n_cells)`."""
+    out = np.zeros((len(estimate.classes), problem.n_cells))
+    if measured := problem.measured[level]:
+        out += basis.unfold(own_terms(basis, measured, slice(None), everything(basis), problem.kinds_of(level)))
+    if estimate.children is not None:
+        out += estimate.children.term
+    return out
+
+
 def own_precisions(basis: Basis, measured: Sequence[MeasuredAnswers]) -> FloatArray:
     """A'D^-1 A of a level's own measurements, for each kind of geounit: `(n_kinds, n_blocks, a, a)`."""
     n_kinds = 1 + (len(measured[0].others) if measured else 0)

@@ -42,7 +42,7 @@ from scipy.linalg import cho_factor, cho_solve
 from geography.spine import Level, Spine
 from postprocess.algebra import symmetrise
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.upward import LevelEstimate, estimates_of, upward_pass
+from postprocess.linear.upward import LevelEstimate, estimates_of, level_terms, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, MeasuredAnswers, Problem
 from postprocess.sums.space import MOST_SUMS, Space, SumsBasis, is_whole, kronecker, narrow_from
@@ -106,26 +106,23 @@ class Pieces:
         """Sum of w A'A over (query, w), on these functions: `(d, d)`, in the basis of the normalised pieces."""
         out = np.zeros((self.cells.size, self.cells.size))
         for query, weight in measured:
-            parts = []
-            for j, (group, size) in enumerate(zip(self.cells.groups, self.sizes, strict=True)):
-                if is_whole(query, j):
-                    parts.append(np.eye(len(size)))
-                    continue
-                of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
-                parts.append(np.sqrt(np.outer(size, size)) * (of_piece[:, None] == of_piece[None, :]))
-            out += weight * kronecker(parts)
+            groups = enumerate(self._groups(query))
+            out += weight * kronecker(
+                [np.eye(part.shape[1]) if is_whole(query, j) else part.T @ part for j, part in groups]
+            )
         return out
 
     def basis(self, space: Space) -> FloatArray:
         """W on these functions, `(d, r)`."""
-        rows = []
-        for query in space.queries:
-            parts = []
-            for j, (group, size) in enumerate(zip(self.cells.groups, self.sizes, strict=True)):
-                of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
-                parts.append((np.arange(query.sizes[j])[:, None] == of_piece[None, :]) * np.sqrt(size))
-            rows.append(kronecker(parts))
-        return np.vstack(rows).T @ space.q
+        return np.vstack([kronecker(self._groups(query)) for query in space.queries]).T @ space.q
+
+    def _groups(self, query: Marginal) -> list[FloatArray]:
+        """The sums of each attribute's groups over these functions, `(groups, pieces)`."""
+        firsts = [np.unique(group, return_index=True)[1] for group in self.cells.groups]
+        return [
+            (np.arange(n)[:, None] == group[first][None, :]) * np.sqrt(size)
+            for n, group, first, size in zip(query.sizes, query.groups, firsts, self.sizes, strict=True)
+        ]
 
     def coordinates(self, cells: FloatArray) -> FloatArray:
         """The part of a vector over all cells `(n_cells,)` in these functions: `(d,)`."""
@@ -205,19 +202,12 @@ class KnownSums:
     def _level_of(self, problem: Problem, number: int, estimate: LevelEstimate) -> SumsLevel:
         info = estimate.info
         n = len(estimate.classes)
-        term = np.zeros((n, self.basis.n_asymmetric))
-        for measured in problem.measured[number]:
-            term += (
-                self.basis.back_project(measured.marginal, measured.values, np.ones(0, dtype=bool)) / measured.variance
-            )
-        if estimate.children is not None:
-            term += estimate.children.term
         best, _ = estimates_of(problem, self.basis, number, estimate, np.arange(n))
         return SumsLevel(
             measured=(),
             classes=estimate.classes,
             joint=info.precision[:, 0],
-            term=term,
+            term=level_terms(problem, self.basis, number, estimate),
             covariance=info.covariance[:, 0],
             best=best.reshape(n, -1),
             unmeasured=info.unmeasured[:, 0] if info.blind.any() else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import defaultdict
 from itertools import product
 
@@ -29,6 +30,20 @@ def answer_of(marginal: Marginal, cell: tuple[int, ...]) -> tuple[int, ...]:
 
 def cells() -> list[tuple[int, ...]]:
     return list(product(*(range(n) for n in SHAPE)))
+
+
+@pytest.mark.parametrize("marginal", [BY_FIRST, BY_PAIR, CROSSED, TOTAL, detail_of(SHAPE)])
+def test_the_answer_of_a_cell_is_the_same_with_and_without_an_array_over_cells(
+    marginal: Marginal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = np.array([11, 0, 7, 7, 3])
+    assert np.array_equal(marginal.answers_at(some), marginal.cell_answer[some])
+    assert marginal.representative.tolist() == np.unique(marginal.cell_answer, return_index=True)[1].tolist()
+    sent = pickle.loads(pickle.dumps(marginal))  # noqa: S301 - made here
+    assert sent.__dict__.keys() == {"name", "groups", "answered"}
+    monkeypatch.setattr("postprocess.marginal.MOST_AT_ONCE", 1)
+    assert np.array_equal(sent.answers_at(some), marginal.cell_answer[some])
+    assert "cell_answer" not in sent.__dict__
 
 
 @pytest.mark.parametrize("marginal", [BY_FIRST, BY_PAIR, CROSSED, TOTAL, detail_of(SHAPE)])

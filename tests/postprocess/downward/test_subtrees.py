@@ -18,9 +18,9 @@ from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagation
 from postprocess.downward.batch import SolverReport, passes_of
 from postprocess.downward.level import checked_parents, downward_level
-from postprocess.downward.simulation import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
+from postprocess.downward.simulation import drawn_terms, factors_of, reported_terms, with_terms
 from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of
-from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, silent_of, upward_pass
+from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, level_terms, silent_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Problem
 
@@ -195,7 +195,7 @@ def test_measured_terms_give_the_estimate_of_the_upward_pass() -> None:
         part, basis, _ = subtree(seed, zeros=seed % 2 == 0, invariants=False, complete=seed % 3 > 0)
         top = upward_pass(part, basis)[0]
         expected, _ = estimates_of(part, basis, 0, top, np.zeros(1, dtype=np.int64))
-        found = estimates(part, basis, top, measured_terms(part, basis, top))
+        found = estimates(part, basis, top, level_terms(part, basis, 0, top))
         assert np.allclose(found, basis.unfold(expected), atol=1e-6)
 
 
