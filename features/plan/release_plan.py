@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from features.plan.kinds import (
     RECORDS,
@@ -22,7 +22,7 @@ from geography.spine import Spine
 from pipeline.cost.limits import check_plan_size
 from pipeline.cost.memory import Fitting, fitting
 from pipeline.errors import InputError
-from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
+from pipeline.estimation.expectation import Expectation
 from pipeline.execution.settings import load_settings, memory_for_a_run
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
@@ -37,6 +37,9 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 
+#: What determines a number: its measurements; those drawn where the released area above is positive, too; the shares
+#: of its children, which completion knows; nothing.
+GivenBy = Literal["measurements", "positive", "completion", "nothing"]
 #: What stands in place of an error that is not known.
 _UNKNOWN: Mapping[GivenBy, str] = {"positive": "in part", "completion": "completed", "nothing": "not determined"}
 #: What the errors of a plan leave out.
@@ -44,6 +47,38 @@ REMARK = (
     "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
     "Where counts are small (below about three standard errors) the release is closer to the truth than that."
 )
+
+
+@dataclass(frozen=True)
+class ExpectedRow:
+    """One query at one level.
+
+    Attributes:
+        geounits, numbers: of the level, and of the query in each geounit.
+        share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
+        sigma: standard deviation of the noise on each number, persons; None where it is not measured.
+        per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
+            not determine it. Persons, as the next three.
+        rmse: root of the expected squared error of a number, mean over numbers and geounits.
+        per_geounit: the sum over the query's numbers, mean over geounits.
+        margin90: half the width of a 90 % interval, mean over numbers and geounits.
+        given_by: "measurements"; "positive" where measurements that are drawn only where the released area above is
+            positive give it as far as they are drawn; "completion" where they determine it only at a level above, and
+            its numbers there are divided by what is known of the children; "nothing" where they do not, or are divided
+            evenly.
+    """
+
+    level: str
+    query: str
+    geounits: int
+    numbers: int
+    share: str
+    sigma: float | None
+    per_number: float | None
+    rmse: float | None
+    per_geounit: float | None
+    margin90: float | None
+    given_by: GivenBy
 
 
 @dataclass(frozen=True, eq=False)

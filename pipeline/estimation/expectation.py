@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -46,43 +45,6 @@ from postprocess.marginal import Marginal, refines
 
 #: A level and a query, both by name.
 Place = tuple[str, str]
-
-
-#: What determines a number: its measurements; those drawn where the released area above is positive, too; the shares
-#: of its children, which completion knows; nothing.
-GivenBy = Literal["measurements", "positive", "completion", "nothing"]
-
-
-@dataclass(frozen=True)
-class ExpectedRow:
-    """One query at one level.
-
-    Attributes:
-        geounits, numbers: of the level, and of the query in each geounit.
-        share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
-        sigma: standard deviation of the noise on each number, persons; None where it is not measured.
-        per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
-            not determine it. Persons, as the next three.
-        rmse: root of the expected squared error of a number, mean over numbers and geounits.
-        per_geounit: the sum over the query's numbers, mean over geounits.
-        margin90: half the width of a 90 % interval, mean over numbers and geounits.
-        given_by: "measurements"; "positive" where measurements that are drawn only where the released area above is
-            positive give it as far as they are drawn; "completion" where they determine it only at a level above, and
-            its numbers there are divided by what is known of the children; "nothing" where they do not, or are divided
-            evenly.
-    """
-
-    level: str
-    query: str
-    geounits: int
-    numbers: int
-    share: str
-    sigma: float | None
-    per_number: float | None
-    rmse: float | None
-    per_geounit: float | None
-    margin90: float | None
-    given_by: GivenBy
 
 
 @dataclass(frozen=True, eq=False)
