@@ -139,12 +139,13 @@ class Universe(PublicUniverse):
             content.append("bypass")
         if self.choices:
             content.append(["select"])
-            for one in self.choices:
+            for choice in self.choices:
                 versions = [
                     [query.name, least, [list(groups) for groups in query.groups]]
-                    for query, least in zip(one.versions, one.thresholds, strict=True)
+                    for query, least in zip(choice.versions, choice.thresholds, strict=True)
                 ]
-                content[-1].append([one.name, one.level, versions, *map(str, (one.share, one.epsilon, one.scale))])
+                parts = map(str, (choice.share, choice.epsilon, choice.scale))
+                content[-1].append([choice.name, choice.level, versions, *parts])
         if self.together > 1:
             content.append(["records per person", self.together])
         if self.amount is not None:

@@ -202,7 +202,8 @@ READINGS: tuple[Mutant, ...] = (
     mutant("a reading of queries that puts cells into other answers", "sc", edit=_as_it_is, plant=text(
         "auditor.reading.cells:Cells.query", "factors), of_cell, names)", "factors), of_cell[::-1].copy(), names)")),
     mutant("a reading of joins that limits no household", "sc", on="joined", edit=_as_it_is, plant=text(
-        "auditor.reading.cells:joined_groups", 'if not join["others"]', "if False")),
+        "auditor.reading.cells:read_join", "JoinedGroup(name, *group)",
+        "replace(JoinedGroup(name, *group), most=np.full(cells[companion].size, NO_LIMIT))")),
     mutant("a reading of the spec without its invariants", "sc", on="joined", edit=_as_it_is, plant=text(
         "auditor.reading.spec:public_spec", "tuple(universes)",
         'tuple(type(one)(**{**vars(one), "invariants": ()}) for one in universes)')),

@@ -25,7 +25,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement
 from pipeline.privacy.accounting.statements import household_statement, joint_statement, privacy_statements
 from pipeline.privacy.units import kept_records
-from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.privacy_statement import drawn_of
 from pipeline.spec.release_spec import parse_spec
 
 LEVELS = {"town": 1, "block": 2}
@@ -60,7 +60,7 @@ def universes(framework: str, neighbours: str) -> tuple[Universe, ...]:
 
 def answers(universe: Universe, spine: Spine) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
     """The scale of each measurement's noise, and its answers as a matrix, `(n_geounits * size, leaves * cells)`."""
-    stated = {(noise.level, noise.query): Fraction(noise.scale) for noise in privacy_statement(universe).noise}
+    stated = {(use.level, use.query): use.mechanism.scale for use in drawn_of(universe)}
     cells = universe.schema.n_cells
     for number, level in enumerate(universe.strategy.levels):
         geounit = np.repeat(spine.leaf_ancestors(number), cells)
@@ -216,8 +216,7 @@ def test_a_selection_in_a_companion_is_paid_for_all_records() -> None:
     more = 'records_per_person = 2\nselect.detail = { level = "block", versions = ["total", "size"], '
     more += 'thresholds = [0, 9], share = "1/4", choice_share = "1/2" }'
     households = of_two(more)[1]
-    uses = privacy_statement(households)
-    assert sum(Fraction(n.share) for n in uses.noise) == 1
+    assert sum(use.cost for use in drawn_of(households)) == households.budget
     (selection,) = households.selections
     cost = selection.select.mechanism.rho(2) + Fraction(2) / (2 * selection.noise.scale)
     assert 4 * cost == Fraction(1, 4)
