@@ -82,7 +82,7 @@ def test_both_copies_of_highs(order: tuple[str, str]) -> None:
 
 @pytest.mark.slow
 def test_a_release_runs_without_a_network(release: Path, installed: Installed) -> None:
-    """The flow and Prefect's own server, with these versions, ask for nothing beyond this machine."""
+    """A run, with these versions, asks for nothing beyond this machine."""
     assert (release / "releases" / "example" / "public" / "manifest.json").exists()
     assert installed.attempts() == []
 
