@@ -14,9 +14,9 @@ Families with some inequalities taken as equalities: the linear equations of the
 Each child's free cells are eliminated first, then the multipliers of its sums. The multipliers nu of the parent's sums,
 which couple the children, then solve one system with as many unknowns as cells.
 
-Of a large family the inverses and the factor are in single precision, which is half of the memory and less than half of
-the time; the solution is corrected by what the precisions themselves leave of the equations, in double precision, until
-nothing is left (Wilkinson 1963: iterative refinement). Where that does not get there, all is done in double precision.
+Of a large family this system is factored, with a little added to its diagonal, which the corrections of the solution by
+what the equations leave take back (Wilkinson 1963: iterative refinement); where that does not get there, its
+eigenvectors are used, as those of small ones are.
 """
 
 from __future__ import annotations
@@ -27,23 +27,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import cho_solve
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.family import ALONE, Family, Shape, Stack, clipped, violations
-from postprocess.families.precisions import Matrices, factor, free_cells, products, solve_factored
+from postprocess.families.precisions import free_cells, products
 from postprocess.families.progress import Watch
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11
-#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry: in double
-#: precision, and in single.
-RIDGE, SINGLE_RIDGE = 1e-13, 1e-6
-#: Corrections of a solution in single precision; persons that equalities may be missed by after them, or the parts of
-#: the parent's largest cell that double precision does not tell apart; the gradient that free cells may have, relative
-#: to the largest linear term; a correction leaves at most this share of both.
-CORRECTIONS, CORRECT, APART, GRADIENT, LEFT = 40, 1e-9, 8 * 2.0**-52, 1e-13, 0.7
+#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry.
+RIDGE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +72,6 @@ class Stationary:
         slope: `(N, k)`, where the equalities contradict each other, how fast the gradient changes along the direction
             in which the dual problem has no bound; None where they do not.
         row_slope: `(N, g)` the same of the multipliers.
-        single: whether matrices in single precision were enough.
     """
 
     x: FloatArray
@@ -86,13 +80,10 @@ class Stationary:
     missed: FloatArray
     slope: FloatArray | None
     row_slope: FloatArray | None
-    single: bool = False
 
 
-def stationary(
-    stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float, *, single: bool = False
-) -> Stationary:
-    """The stationary points, corrected once where they miss the equalities, since counts of millions lose digits.
+def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float) -> Stationary:
+    """The stationary points, corrected where they miss the equalities, since counts of millions lose digits.
 
     Args:
         stack: the families.
@@ -100,15 +91,7 @@ def stationary(
         nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations keep these values.
         multipliers: `(N, g)`, the same.
         met: persons by which an equality may be missed.
-        single: whether matrices in single precision, of one family, are tried first.
     """
-    if single:
-        try:
-            corrected = _corrected(stack, active, nu, multipliers, met)
-        except np.linalg.LinAlgError:
-            corrected = None
-        if corrected is not None:
-            return corrected
     equalities = _Equalities(stack, active)
     x = np.where(active.free, 0.0, active.fixed)
     multipliers = multipliers * equalities.row_mask
@@ -117,8 +100,9 @@ def stationary(
     missing, parent = _left(stack, x, target, equalities.row_mask)
     for turn in range(4):
         if turn == 2:
-            if not equalities.solve_by_eigenvectors():
+            if equalities.factor is None:
                 break
+            equalities.factor = None  # eigenvectors, where it did not do
             x, nu, multipliers = begun
             missing, parent = _left(stack, x, target, equalities.row_mask)
         linear = stack.linear + nu[stack.family] + stack.on_cells(multipliers)
@@ -131,54 +115,9 @@ def stationary(
         if (missed < 0.01 * met).all():
             break
     gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
-    return _at(x, gradient, multipliers, missed, met, equalities, (parent, missing))
-
-
-def _corrected(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float) -> Stationary | None:
-    """The stationary point of one large family by corrections of what single precision gives; None if they fail.
-
-    Equalities without a free cell cannot be met; that does not count.
-    """
-    equalities = _Equalities(stack, active, single=True)
-    x = np.where(active.free, 0.0, active.fixed)
-    multipliers = multipliers * equalities.row_mask
-    target = _targets(stack, active)
-    possible = stack.row_sums(active.free.astype(np.float64)) > 0, active.free.any(axis=0)
-    tolerance = GRADIENT * max(1.0, largest_of(stack.linear))
-    persons = max(CORRECT, APART * largest_of(stack.parent))
-    before = np.inf
-    for _ in range(CORRECTIONS):
-        gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
-        missing, parent = _left(stack, x, target, equalities.row_mask)
-        left = max(
-            largest_of(missing[possible[0]]) / persons,
-            largest_of(parent[0, possible[1]]) / persons,
-            largest_of(gradient[active.free]) / tolerance,
-        )
-        if left <= 1.0:
-            missed = _missed(stack, missing, parent)
-            return replace(_at(x, gradient, multipliers, missed, met, equalities, (parent, missing)), single=True)
-        if not left <= LEFT * before:
-            return None
-        before = left
-        step = equalities.solve(-gradient, missing, parent)
-        x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
-    return None
-
-
-def _at(
-    x: FloatArray,
-    gradient: FloatArray,
-    multipliers: FloatArray,
-    missed: FloatArray,
-    met: float,
-    equalities: _Equalities,
-    left: tuple[FloatArray, FloatArray],
-) -> Stationary:
-    """The stationary points, with the direction to go where some equalities are missed."""
     slope = row_slope = None
     if (missed >= met).any():
-        slope, row_slope = equalities.ray(*left)
+        slope, row_slope = equalities.ray(parent, missing)
     return Stationary(x, gradient, multipliers, missed, slope, row_slope)
 
 
@@ -190,7 +129,7 @@ def _targets(stack: Stack, active: Active) -> FloatArray:
 def _missed(stack: Stack, sums: FloatArray, parent: FloatArray) -> FloatArray:
     """Persons by which an equality of each family is missed, `(F,)`."""
     of_sums = np.maximum.reduceat(np.abs(sums).max(axis=1, initial=0.0), stack.first)
-    return np.maximum(of_sums, np.abs(parent).max(axis=1))
+    return np.maximum(of_sums, np.abs(parent).max(axis=1, initial=0.0))
 
 
 def _left(stack: Stack, x: FloatArray, target: FloatArray, row_mask: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -202,72 +141,40 @@ def _left(stack: Stack, x: FloatArray, target: FloatArray, row_mask: FloatArray)
 class _Equalities:
     """A factorisation of the equations, which solves them for any right-hand sides."""
 
-    def __init__(self, stack: Stack, active: Active, *, single: bool = False) -> None:
+    def __init__(self, stack: Stack, active: Active) -> None:
         self.stack = stack
-        self.dtype = np.dtype(np.float32 if single else np.float64)
         self.row_mask = (active.rows != 0).astype(np.float64)
-        self.free = free_cells(stack.precision, stack.kind, active.free, large=stack.large, single=single)
-        self.by_row: list[Matrices] = []
-        self.weights: list[Matrices] = []
+        self.free = free_cells(stack.precision, stack.kind, active.free)
+        self.by_row: list[FloatArray] = []
+        self.weights: list[FloatArray] = []
         if stack.shape.rows:
             middle = np.zeros((len(stack.family), stack.shape.rows, stack.shape.rows))
             for cells in self.free:
-                sums = cells.of_sums(stack.matrix, stack.family, self.row_mask).astype(cells.inverse.dtype, copy=False)
+                sums = cells.of_sums(stack.matrix, stack.family, self.row_mask)
                 self.by_row.append(sums @ cells.inverse)
                 middle[cells.members] = self.by_row[-1] @ np.swapaxes(sums, 1, 2)
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
             for cells, by_row in zip(self.free, self.by_row, strict=True):
-                self.weights.append(self.middle_inverse[cells.members].astype(by_row.dtype, copy=False) @ by_row)
-        self.factor: tuple[IntArray, Matrices] | None = None
+                self.weights.append(self.middle_inverse[cells.members] @ by_row)
+        self.factor: tuple[IntArray, FloatArray] | None = None
         if stack.shape.has_parent:
             self.total = self._total()
             if stack.large:
-                self._factor_total()
-
-    def _factor_total(self) -> None:
-        """Overwrite the matrix of a large family by its factor, if it has one.
-
-        Cells that are free in no child have a row of zeros, and sums that are held in all children make the rest
-        singular by as many, whose right-hand side is 0 in these directions: there any multiplier will do.
-        """
-        (total,) = self.total
-        on = np.flatnonzero(np.diagonal(total) > 0)
-        if len(on) < len(total):
-            total = total[on[:, None], on[None, :]]
-        single = self.dtype == np.float32
-        total.flat[:: len(total) + 1] += (SINGLE_RIDGE if single else RIDGE) * np.diagonal(total).max(initial=0.0)
-        if factor(total):
-            self.factor, self.total = (on, total), np.zeros((0, 0, 0))
-        elif single:
-            raise np.linalg.LinAlgError("the matrix of the parent's sums is not definite in single precision")
-        else:
-            self.total = self._total()
-
-    def solve_by_eigenvectors(self) -> bool:
-        """Go on by eigenvectors, where a factor did not do; False if there was none."""
-        if self.factor is None:
-            return False
-        self.factor, self.total = None, self._total()
-        return True
+                self.factor = _factored(self.total[0])
 
     def _multipliers(self, right: FloatArray) -> FloatArray:
         """The multipliers nu `(F, k)` for right-hand sides `(F, k)`: the least, or where it does not matter any."""
         if self.factor is None:
             return _pseudo_solve(self.total, right[:, :, None])[:, :, 0]
-        on, factored = self.factor
+        used, factor = self.factor
         nu = np.zeros_like(right)
-        nu[0, on] = solve_factored(factored, right[0, on])
+        nu[0, used] = cho_solve((factor, True), right[0, used])
         return nu
 
-    def _total(self) -> Matrices:
+    def _total(self) -> FloatArray:
         """How the children's cells together follow the multipliers of the parent's sums: `(F, k, k)`."""
         stack = self.stack
-        total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells), dtype=self.dtype)
-        if stack.large:  # only one triangle is used
-            for number, cells in enumerate(self.free):
-                own = (self.by_row[number], self.weights[number]) if stack.shape.rows else (None, None)
-                cells.add_projected_to(total[0], *own)
-            return total
+        total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
         for number, cells in enumerate(self.free):
             follow = cells.inverse
             if stack.shape.rows:
@@ -293,9 +200,7 @@ class _Equalities:
         """How the cells `(N, k)` make up for what is missed of the sums `(N, g)`."""
         out = np.zeros((len(missed), self.stack.shape.cells))
         for cells, weights in zip(self.free, self.weights, strict=True):
-            out[cells.at] = np.matmul(missed[cells.members][:, None, :].astype(weights.dtype, copy=False), weights)[
-                :, 0
-            ]
+            out[cells.at] = np.matmul(missed[cells.members][:, None, :], weights)[:, 0]
         return out
 
     def solve(
@@ -335,7 +240,22 @@ class _Equalities:
         return -(on_children + self.stack.on_cells(step)), step
 
 
-def _pseudo_solve(matrices: Matrices, right: FloatArray) -> FloatArray:
+def _factored(total: FloatArray) -> tuple[IntArray, FloatArray] | None:
+    """Cells `(n,)` that are free in some child, and the lower factor `(n, n)` on these; None if there is none.
+
+    Sums that are held in all children make it singular by as many, whose right-hand side is 0 in these directions:
+    there any multiplier will do.
+    """
+    used = np.flatnonzero(np.diagonal(total) > 0)
+    own = total[used[:, None], used[None, :]]
+    own.flat[:: len(own) + 1] += RIDGE * np.diagonal(own).max(initial=0.0)
+    try:
+        return used, np.linalg.cholesky(own)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
     """Least-norm solutions of stacked symmetric positive semidefinite systems."""
     values, vectors = np.linalg.eigh(matrices)
     cut = PIVOT * np.maximum(values[..., -1:], np.finfo(float).tiny)
@@ -364,8 +284,6 @@ MOST_ROUNDS = 300
 FEW = 600
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
-#: How often matrices in single precision are tried for a family that they do not do for.
-TRIES = 2
 #: Sizes that count as zero: of violations (persons), and of multipliers relative to the largest linear term.
 FEASIBLE, SIGN = 1e-7, 1e-10
 #: Persons by which a constraint may be missed.
@@ -387,24 +305,11 @@ class Guess:
     range_sums: FloatArray
 
     @classmethod
-    def at_first(cls, family: Family) -> Guess:
-        """The guess that no inequality is active; of an area without a parent, those that are violated without any.
-
-        These are what the first round would find, for a fifth of its work.
-        """
-        guess = cls.none_active(family)
-        if family.parent is not None or family.n_cells < ALONE:
-            return guess
-        _, best, failed = lapack.dposv(family.matrices[0], family.linear[0])
-        return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
-
-    @classmethod
     def none_active(cls, family: Family) -> Guess:
         """The guess that no inequality is active except those of impossible cells."""
         _, lower, upper = family.side_by_side()
         sums = 0.5 * (lower + upper)
-        inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
-        return cls(inside, sums)
+        return cls(0.5 * np.minimum(family.upper, 1.0), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +337,7 @@ def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = 
         guesses: where to begin; by default no inequality is active.
     """
     if guesses is None:
-        guesses = [Guess.at_first(family) for family in families]
+        guesses = [Guess.none_active(family) for family in families]
     results: dict[int, ExactSolution | None] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
@@ -497,11 +402,12 @@ def solve_together(family: Family) -> JointSolutions:
 
 
 def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
-    """The families of one shape, as many at once as allowed."""
-    by_shape: dict[Shape, list[int]] = defaultdict(list)
+    """The families of one shape, as many at once as allowed; large ones alone."""
+    by_shape: dict[tuple[Shape, int | None], list[int]] = defaultdict(list)
     for i, family in enumerate(families):
-        by_shape[Shape.of(family)].append(i)
-    for shape, members in by_shape.items():
+        shape = Shape.of(family)
+        by_shape[shape, i if shape.cells > ALONE else None].append(i)
+    for (shape, _), members in by_shape.items():
         numbers = np.cumsum([families[i].n_children * shape.cells**2 for i in members]) // STACK_NUMBERS
         for part in np.split(np.array(members), np.flatnonzero(np.diff(numbers)) + 1):
             yield shape, part.tolist()
@@ -512,7 +418,6 @@ class _Method:
 
     def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
         self.stack = stack
-        self.tries = TRIES if stack.large else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
         self.results: list[ExactSolution | None] = [None for _ in guesses]
@@ -530,10 +435,9 @@ class _Method:
             if not len(self.place):
                 break
             try:
-                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET, single=self.tries > 0)
+                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET)
             except np.linalg.LinAlgError:
                 break
-            self.tries -= not now.single
             self._drop(self._round(round_number, now))
             watch.at(partial(self._where, round_number))
             if not len(self.place):

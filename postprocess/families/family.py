@@ -206,7 +206,7 @@ def violations(family: Family, x: FloatArray) -> FloatArray:
     return worst
 
 
-#: Cells above which families are stacked only if they have the same number of cells.
+#: Cells above which families are solved one by one.
 ALONE = 256
 #: Cells from which on a family is large, or more than `ALONE` with so many numbers in matrices over all cells of all
 #: children; and those from which on an area without a parent is.
@@ -231,12 +231,12 @@ def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices
         n_children: of the parent.
         n_cells: that are in the family.
         positive: of these, those of a child in the solution.
-        matrices: whether large families have matrices, too: in single precision one of all cells, and one of the
-            positive cells of each child.
+        matrices: whether large families have matrices, too: one of all cells, and one of the positive cells of each
+            child.
     """
     if not is_large(n_children, int(n_cells), has_parent=True):
         return n_children * n_cells**2
-    return (3 * n_cells**2 + n_children * positive**2) / 8 if matrices else 0.0
+    return (3 * n_cells**2 + n_children * positive**2) / 4 if matrices else 0.0
 
 
 def padded(n: int) -> int:
@@ -337,8 +337,8 @@ class Stack:
 
     @property
     def large(self) -> bool:
-        """Whether the families are large; these are alone, and worked on in single precision first."""
-        return is_large(len(self.family), self.shape.cells, has_parent=self.shape.has_parent)
+        """Whether it is one family of many cells, whose matrix of the parent's sums is factored."""
+        return self.shape.has_parent and self.shape.cells > ALONE
 
     @property
     def children(self) -> list[slice]:

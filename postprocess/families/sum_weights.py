@@ -188,10 +188,10 @@ class SumWeights(Precisions):
         out[:, np.arange(k), np.arange(k)] += self.scale[:, None]
         return out
 
-    def entries(self, kind: int, cells: IntArray) -> FloatArray:
+    def principal(self, kinds: IntArray, cells: IntArray) -> FloatArray:
         """See `Precisions`."""
-        part = self.on(cells)
-        return replace(part, scale=part.scale[[kind]], joint=part.joint[[kind]]).matrices()[0]
+        parts = ((self.on(at), [kind]) for kind, at in zip(kinds, cells, strict=True))
+        return np.stack([replace(p, scale=p.scale[kind], joint=p.joint[kind]).matrices()[0] for p, kind in parts])
 
 
 @dataclass(frozen=True, eq=False)
