@@ -250,7 +250,7 @@ def _factored(total: FloatArray) -> tuple[IntArray, FloatArray] | None:
     own = total[used[:, None], used[None, :]]
     own.flat[:: len(own) + 1] += RIDGE * np.diagonal(own).max(initial=0.0)
     try:
-        return used, np.linalg.cholesky(own)
+        return used, np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
 
