@@ -246,11 +246,11 @@ def _factored(total: FloatArray) -> tuple[IntArray, FloatArray] | None:
     Sums that are held in all children make it singular by as many, whose right-hand side is 0 in these directions:
     there any multiplier will do.
     """
-    used = np.flatnonzero(np.diagonal(total) > 0)
+    used: IntArray = np.flatnonzero(np.diagonal(total) > 0)
     own = total[used[:, None], used[None, :]]
     own.flat[:: len(own) + 1] += RIDGE * np.diagonal(own).max(initial=0.0)
     try:
-        return used, np.linalg.cholesky(own)
+        return used, np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
 
