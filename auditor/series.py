@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations
 from math import comb
 from typing import Final
 
@@ -227,14 +227,16 @@ def _all_pairs(gram: IntArray, spells: int, moved: int) -> int | None:
     ways = [_ways(k) for k in range(2 * spells + 1)]
     if max(ways[a + b] for a, b in pairs) > _WAYS or sum(sizes[a] * sizes[b] * ways[a + b] for a, b in pairs) > _CASES:
         return None
-    histories = [
-        [
-            h
-            for h in combinations(range(len(intervals)), k)
-            if all(intervals[i][1] <= intervals[j][0] for i, j in pairwise(h))
-        ]
-        for k in range(spells + 1)
-    ]
+    histories: list[list[tuple[int, ...]]] = [[()]]
+    for _ in range(spells):
+        histories.append(
+            [
+                (*one, number)
+                for one in histories[-1]
+                for number, (first, _) in enumerate(intervals)
+                if not one or first >= intervals[one[-1]][1]
+            ]
+        )
     found = 0
     for a, b in pairs:
         left = np.array(histories[a], dtype=np.int64).reshape(sizes[a], a)

@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     PlainSerializer,
     PlainValidator,
     StrictInt,
@@ -24,7 +25,6 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
-from pydantic_core import core_schema
 
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
 from pipeline.model.memory_table import MemoryTable, Source
@@ -128,9 +128,10 @@ class _Exact:
             raise ValueError(f"found {describe(value)}; it must be {self.allowed}")
         return number
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: object) -> core_schema.CoreSchema:
-        text = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
-        return core_schema.no_info_plain_validator_function(self.read, serialization=text)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return handler.generate_schema(
+            Annotated[Fraction, PlainValidator(self.read), PlainSerializer(str, return_type=str)]
+        )
 
     def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
         comment = f"an exact decimal or fraction as text, {self.allowed}"
