@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from geography.spine import Level, Spine, counted, first_few
 from pipeline.errors import RecordsError
 from pipeline.estimation.measurement_files import SourceFiles
-from pipeline.execution.job import Job
-from pipeline.execution.steps import Notes
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.histograms import read_histogram
@@ -35,6 +33,10 @@ from postprocess.marginal import Marginal
 from postprocess.members import Implied
 from postprocess.problem import Constraints, GroupBounds, Problem
 from postprocess.shares.shared import Shared
+
+if TYPE_CHECKING:
+    from pipeline.execution.job import Job
+    from pipeline.execution.steps import Notes
 
 
 class Results(Protocol):
