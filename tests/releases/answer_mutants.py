@@ -161,7 +161,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("k for k^2: the noise of two records' change in a sum is that of its root", "svi", JOBS,
          text(_SCALE, _SQUARE, f"{_SQUARE} / records")),
     _ask("R for R^2: the noise of a sum is that of the root of how far a record moves it", "svi", SUM,
-         text(_SCALE, _SQUARE, f"{_SQUARE} / reach(part, neighbours)")),
+         text(_SCALE, _SQUARE, f"{_SQUARE} / reach(part, promise.neighbours)")),
     _ask("two records of a person get the noise of one", "svi", CAPPED,
          text(_SCALE, _SQUARE, f"{_SQUARE} / records**2")),
     _ask("a record's change moves one number and not two", "svi", COUNT,
@@ -171,7 +171,8 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("a sum in tenths of its unit", "si", SUM,
          attribute(Resolved, "weights", lambda own, part, value: 10 * (value + (own.amount.first - part.centre)))),
     _ask("sum and count of a mean have all of the budget each", "svi", MEAN, text(
-        "pipeline.questions.plan:QuestionPlan.parts", "self.budget", "2 * self.budget")),
+        "pipeline.questions.plan:QuestionPlan.parts", "self.promise, self.numbers",
+        'type(self.promise)(**{**vars(self.promise), "budget": 2 * self.promise.budget}), self.numbers')),
     _ask("a choice that is not charged", "svi", MEDIAN,
          text(f"{_MODULE}charge_of", _PER_PART, f"{_PER_PART} if not isinstance(one, Ranked)")),
     _ask("windows that are not charged", "svi", MEDIAN,

@@ -565,7 +565,7 @@ _DRAW = f"{_IN}_drawn"
     ("plant", "stated", "found"),
     [
         (_uncharged, CHOSEN, "attribute age at county was not charged"),
-        pytest.param(_half_sensitivity, CHOSEN, "pair 1 of 6 at county: states exponential", marks=_SLOW),
+        pytest.param(_half_sensitivity, CHOSEN, "the draw of 'pair 1 of 6' at level 'county' with scales", marks=_SLOW),
         pytest.param(_other_scale, CHOSEN, "these records and this key choose", marks=_SLOW),
         pytest.param(_other_key, CHOSEN, "fingerprint stated is not that of the tables in restricted/", marks=_SLOW),
         (_other_pairs, CHOSEN, "these records and this key choose"),
