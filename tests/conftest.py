@@ -55,12 +55,14 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-#: Modules whose slow tests take minutes: they begin first, so that none is worked on alone at the end.
+#: Modules that take long, most by their slow tests: they begin first, so that none is worked on alone at the end.
 LONG = (
     "tests/system/test_operations.py", "tests/project/test_docs_run.py", "tests/features/test_taken_away.py",
     "tests/flows/orchestration/test_worker.py", "tests/features/audit/test_installed.py",
     "tests/project/test_wheel.py", "tests/system/test_faults.py", "tests/pipeline/privacy/ledger/test_machine.py",
     "tests/system/test_imports.py", "tests/flows/orchestration/test_deployments.py",
+    "tests/system/test_changed_files.py", "tests/system/test_path.py", "tests/system/test_rhode_island.py",
+    "tests/project/test_planted.py", "tests/features/audit/test_samplers.py",
 )  # fmt: skip
 
 
