@@ -20,9 +20,9 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP = PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip --quiet --disable-pip-version-check
 INSTALL = $(PIP) install $(if $(NEWEST),--upgrade --upgrade-strategy eager)
 CONSTRAINTS := $(if $(NEWEST),,constraints.txt)
-# More tests at a time than two cores: they wait for processes, servers and a browser, too. Those of
-# a file stay together, and share what they prepare.
-PYTEST = $(BIN)/python -m pytest -n 3
+# Two tests at a time, of the slow ones four: these wait for processes, servers and a browser, too. Those of a file stay
+# together, and share what they prepare.
+PYTEST = $(BIN)/python -m pytest -n 2
 BENCHMARKS := $(filter-out %/bench_national.py,$(shell grep -l -e '"--json"' benchmarks/bench_*.py))
 
 .PHONY: help setup constraints release reader test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean
