@@ -26,13 +26,7 @@ from pipeline.errors import SpinewiseError  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
 from pipeline.execution.steps import Silent  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
-from pipeline.runs.rerun import (  # noqa: E402
-    Rerun,
-    key_of_run,
-    rerun_process,
-    rerun_release,
-    universes_to_rerun,
-)
+from pipeline.runs.rerun import Rerun, rerun_here, universes_to_rerun  # noqa: E402
 
 
 def name_of_rerun() -> str:
@@ -61,12 +55,9 @@ def rerun(
         check_allowed(load_settings(), {"data": data, "spec": spec, "key_file": key_file}, {"release": release})
     run = release_at(release)
     universes = universes_to_rerun(run, data, spec)
-    settings = load_settings(workers=workers)
-    with (
-        temporary_server_ends_with_us(),
-        rerun_process(run, key_of_run(run, KeySource(file=key_file), settings)) as measured,
-    ):
-        return rerun_release(run, universes, measured, settings.processes, Silent(), perform_as_task)
+    source, settings = KeySource(file=key_file), load_settings(workers=workers)
+    with temporary_server_ends_with_us():
+        return rerun_here(run, universes, source, settings, Silent(), perform_as_task)
 
 
 @flow(

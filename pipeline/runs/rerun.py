@@ -311,7 +311,12 @@ def key_of_run(run: RunDirectory, source: KeySource, settings: Settings) -> KeyS
 
 
 def rerun_here(
-    run: RunDirectory, universes: Sequence[Universe], source: KeySource, settings: Settings, progress: Progress
+    run: RunDirectory,
+    universes: Sequence[Universe],
+    source: KeySource,
+    settings: Settings,
+    progress: Progress,
+    perform: Perform | None = None,
 ) -> Rerun:
     """Rerun a release as `rerun_release`, with records and key in a process of their own; no step is limited in time.
 
@@ -321,8 +326,9 @@ def rerun_here(
         source: the key as it is given; see `key_of_run`.
         settings: the number of processes, and how often a step is tried again.
         progress: receives how far the rerun is, and is closed.
+        perform: performs a step; by default this process does.
     """
-    perform = retrying(settings.model_copy(update={"timeout": None}))
+    perform = perform or retrying(settings.model_copy(update={"timeout": None}))
     try:
         with rerun_process(run, key_of_run(run, source, settings)) as measured:
             return rerun_release(run, universes, measured, settings.processes, progress, perform)
