@@ -7,9 +7,9 @@ sizes of the arrays that are alive at once (`Size`), with each record in a cell 
     worker = WORKER + bytes of its batches, or of the run that it simulates
 
 Every worker counts, also in a run that ends before it starts one. Three figures are no bounds: how many cells are
-positive in the families of a schema of more than 256 (`size.MORE_CELLS` times a typical number; of one of more than
-`size.ALL_AT_TOP` the squares `MORE_POSITIVE` times); the records of a leaf where the spec does not state the population
-(`size.WIDE_RECORDS`); and what the records of a spine that is cut take while they are counted.
+positive in the families of a schema of more than `MOST_TOGETHER` (`size.MORE_CELLS` times a typical number); the
+records of a leaf where the spec does not state the population (`size.WIDE_RECORDS`); and what the records of a spine
+that is cut take while they are counted.
 
 Universes that are estimated together are all held by one process, which also simulates their runs.
 
@@ -45,8 +45,6 @@ GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 4_000.0, 2.0, 60.0
 ABOVE_BYTES, MATRIX_BYTES, TABLE_BYTES = 60.0, 140.0, 70.0
 #: Numbers of a table with margins that are read at a time.
 MOST_READ = 1 << 24
-#: Squares of the positive cells of a wide schema, in those that are assumed.
-MORE_POSITIVE = 1.5
 #: Bytes per answer of a level that is drawn where the area above is positive, while the level is estimated.
 POSITIVE_BYTES = 20.0
 #: Bytes per number of the matrices where nothing but estimates follows from them.
@@ -166,13 +164,12 @@ def _batches(size: Size, workers: int) -> float:
     return workers * (size.batch + size.stack)
 
 
-def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:
+def _held(size: Size, share: float = 1.0, *, passes: bool = True) -> float:
     """Bytes that the process which estimates a universe, or a share of it below a level, holds.
 
     Args:
         size: of the universe.
         share: of it.
-        below: the cut, where it is one.
         passes: whether all matrices are needed for more than the estimates: unbiased estimates, draws, or in a part of
             a spine that is cut margins.
     """
@@ -183,12 +180,7 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
         + FILLED_BYTES * size.filled
         + ABOVE_BYTES * size.above
         + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices
-    ) + (0.0 if below else _top(size))
-
-
-def _top(size: Size) -> float:
-    """Bytes of the matrices of the area at the top."""
-    return size.top * (MORE_POSITIVE if size.at_top < size.possible else 1.0)
+    )
 
 
 def _simulated(size: Size, spine: Spine, runs: int) -> float:
@@ -214,14 +206,11 @@ def _parts_mb(sizes: tuple[Size, ...], spine: Spine, cut: Cut, workers: int, *, 
     largest = cut.largest(spine)
     share = largest / spine.n_leaves
     one = max(
-        _held(size, share, below=cut.level, passes=passes)
-        + share * ESTIMATED_BYTES * size.estimated
-        + _batches(size, 1)
+        _held(size, share, passes=passes) + share * ESTIMATED_BYTES * size.estimated + _batches(size, 1)
         for size in sizes
     )
-    above = max(map(_top, sizes))
     held = max(held_bytes(largest, size.cells, size.measured) for size in sizes)
-    return max(workers * (WORKER_MB + one / 1e6), above / 1e6) + held / 1e6
+    return workers * (WORKER_MB + one / 1e6) + held / 1e6
 
 
 def _draws_mb(spec: ReleaseSpec, spine: Spine, workers: int, cut: Cut | None) -> float:

@@ -23,8 +23,7 @@ from postprocess.algebra import Basis
 from postprocess.downward.batch import batch_bytes
 from postprocess.downward.subtrees import cut_level
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import ALONE, LARGE_CELLS, SQUARE_BYTES, STACK_BYTES, matrix_numbers
-from postprocess.families.sum_weights import MOST_WEIGHTS, WEIGHT_BYTES
+from postprocess.families.family import MOST_TOGETHER, STACK_BYTES
 from postprocess.linear.upward import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
@@ -50,8 +49,8 @@ POSITIVE_ANSWERS, FEWER = 0.15, -0.5
 #: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
 #: Positive cells of an area, as a share of the possible ones, where the detail of very many is measured beside few
-#: sums: it is not where few have persons.
-FILLED_SHARE = 0.25
+#: sums: it is not where few have persons, and where that is more than so many cells.
+FILLED_SHARE, FILLED_CELLS = 0.25, 400
 #: Possible cells up to which all are assumed to be in the problem of the area at the top.
 ALL_AT_TOP = 4096
 #: Cells of a family, in those that are assumed to be in it, for the bound on memory.
@@ -73,7 +72,6 @@ class Size:
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
-        top: bytes of the matrix of that problem, where sums have bounds, and of the weights on coarse sums.
         filled: cells that can have persons, of the level that has most, where those of the level above count a quarter:
             a histogram is held, and no copies of it.
         measured: noisy answers.
@@ -97,7 +95,6 @@ class Size:
     cells: int
     possible: int
     at_top: float
-    top: float
     filled: float
     measured: int
     positive: int
@@ -156,7 +153,6 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
-            top=SQUARE_BYTES * at_top**2 * bool(universe.bounds) + WEIGHT_BYTES * _coarse_sums(universe) ** 2,
             filled=_at_most(possible, counts, people),
             measured=_everywhere(universe, counts) + sum(drawn),
             positive=max(drawn),
@@ -166,7 +162,7 @@ class Size:
             upper=0 if cut is None else sum(upward[: cut + 1]) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             batch=batch_bytes(max(counts), _most_children(spine), cells, at_top),
-            stack=_stack(spine, possible, people, in_family, positive, matrices=bool(universe.bounds)),
+            stack=_stack(spine, possible, people, in_family),
             largest_table=_largest(tables),
             simulated=sum(counts[level] * query.size for query, level in tabulated),
             widest=max((query.size * min(PLACES, counts[level]) for query, level in tabulated), default=0),
@@ -202,7 +198,6 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         cells=universe.schema.n_cells,
         possible=possible,
         at_top=0.0,
-        top=0.0,
         filled=_at_most(possible, counts, people),
         measured=_everywhere(universe, counts) + sum(drawn),
         positive=max(drawn),
@@ -249,24 +244,14 @@ def _most_children(spine: Spine) -> int:
     return max((int(np.diff(spine.child_offsets(level)).max()) for level in range(spine.n_levels - 1)), default=1)
 
 
-def _stack(
-    spine: Spine,
-    possible: int,
-    people: float | None,
-    in_family: Sequence[float],
-    positive: Sequence[float],
-    *,
-    matrices: bool,
-) -> float:
+def _stack(spine: Spine, possible: int, people: float | None, in_family: Sequence[float]) -> float:
     """Bytes of the matrices of the families that are solved together, or of the largest one, if that has more.
 
     Args:
         spine: the geography.
-        possible: cells; up to `ALONE` of them all are taken to be in every family.
+        possible: cells; up to `MOST_TOGETHER` of them all are taken to be in every family.
         people: records in a leaf, where their number is public.
         in_family: cells that are assumed to be in a family, by the level of the children.
-        positive: of these, those of a child.
-        matrices: whether large families have some, which they do where sums have bounds.
     """
     most = float(STACK_NUMBERS)
     for level in range(1, spine.n_levels):
@@ -276,8 +261,8 @@ def _stack(
         for power in np.unique(powers):
             most_children = int(children[powers == power].max())
             filled = max(in_family[level], _filled(possible, 2.0**power, people, common=False))
-            k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * filled)
-            most = max(most, matrix_numbers(most_children, k, positive[level], matrices=matrices))
+            k = possible if possible <= MOST_TOGETHER else MORE_CELLS * filled
+            most = max(most, most_children * min(k, MOST_TOGETHER) ** 2)
     return STACK_BYTES * most
 
 
@@ -365,14 +350,14 @@ def _is_filled(universe: Universe, possible: int) -> bool:
     draws = by_level((draw for draw in universe.draws() if draw.own), universe.level_names)
     detailed = all(any(draw.query.size == universe.schema.n_cells for draw in level) for level in draws)
     few = _coarse_sums(universe) <= FILLED_SHARE * possible / 2.0
-    return few and detailed and not universe.bounds and FILLED_SHARE * possible > LARGE_CELLS
+    return few and detailed and not universe.bounds and FILLED_SHARE * possible > FILLED_CELLS
 
 
 def _coarse_sums(universe: Universe) -> float:
-    """The sums of the finest queries that are measured besides the detail, no more than precisions are stated on."""
+    """The sums of the finest queries that are measured besides the detail."""
     coarse = [query for query in _distinct(universe) if query.size < universe.schema.n_cells]
     finest = (query for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
-    return min(float(sum(query.size for query in finest)), MOST_WEIGHTS**0.5)
+    return float(sum(query.size for query in finest))
 
 
 def basis_of_spec(universe: Universe) -> Basis:

@@ -11,7 +11,7 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
 from postprocess.downward.batch import UNBOUNDED, Batch, Pass, stored_row, with_free
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import ALONE, Family, GroupRange, Solution, padded
+from postprocess.families.family import MOST_TOGETHER, Family, GroupRange, Solution, padded
 from postprocess.families.precisions import Dense
 from postprocess.families.rounding import GroupLevel
 from postprocess.marginal import Marginal, refines
@@ -152,7 +152,7 @@ class BatchPass:
             cells, _ = self.target(int(areas[0]))
             if not len(cells):
                 continue
-            if len(cells) > ALONE or task.implied is not None:
+            if len(cells) > MOST_TOGETHER or task.implied is not None:
                 together.extend(np.split(areas, len(areas)))
                 continue
             binding = np.zeros(len(areas), dtype=np.int64)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums, largest_of
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution, is_large
-from postprocess.families.precisions import Dense, InBlocks, Precisions
+from postprocess.families.family import Family, Solution
+from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
-from postprocess.families.sum_weights import FewSums, few_sums_of
+from postprocess.families.sum_weights import MeasuredWeights, OnCells
 from postprocess.linear.information import (
     BLIND,
     RANK_TOLERANCE,
@@ -388,12 +388,13 @@ class LevelTask(Batch):
         return patterns[:, self.basis.cell_blocks[0]], pattern_of.ravel()
 
     def detail(
-        self, rows: Rows, cells: IntArray, counts: FloatArray | None, kinds: tuple[IntArray, IntArray]
+        self,
+        rows: Rows,
+        cells: IntArray,
+        counts: FloatArray | None,  # noqa: ARG002
+        kinds: tuple[IntArray, IntArray],
     ) -> tuple[Precisions, FloatArray]:
-        """A'D^-1 y + J m is the linear term; precisions are matrices.
-
-        But of a large family they are weights on few sums of cells, where they are that, else blocks.
-        """
+        """A'D^-1 y + J m is the linear term; precisions are weights on sums of cells."""
         classes, linear = kinds[0], np.zeros((len(kinds[1]), len(cells)))
         of_rows = None if self.kinds is None else self.kinds[rows]
         for measured in self.measured:
@@ -403,26 +404,12 @@ class LevelTask(Batch):
         for extra in (self.children_term, self.prior_term):
             if extra is not None:
                 linear += extra[rows][:, cells]
-        if not is_large(len(linear), len(cells), has_parent=counts is not None):
-            return Dense(self.basis.dense(self.table[classes], cells)), linear
-        if (few := self.few_sums) is not None:
-            return few.on(classes, cells, self.leasts[classes]), linear
-        return InBlocks(self.basis, self.blocks[classes], cells), linear
+        return OnCells(self.weights, classes, cells), linear
 
     @cached_property
-    def few_sums(self) -> FewSums | None:
-        """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
-        return few_sums_of(self.basis, self.table)
-
-    @cached_property
-    def table(self) -> FloatArray:
-        """The `Basis.patterns_of` the precisions of the detail, of all classes."""
-        return self.basis.patterns_of(self.blocks)
-
-    @cached_property
-    def leasts(self) -> FloatArray:
-        """The least eigenvalues of the same, `(n_classes,)`."""
-        return np.asarray(np.linalg.eigvalsh(self.blocks).min(axis=(1, 2)), dtype=np.float64)
+    def weights(self) -> MeasuredWeights:
+        """The precisions of the detail, of all classes."""
+        return MeasuredWeights(self.basis, self.blocks)
 
 
 def _coarse_terms(

@@ -13,10 +13,6 @@ Families with some inequalities taken as equalities: the linear equations of the
 
 Each child's free cells are eliminated first, then the multipliers of its sums. The multipliers nu of the parent's sums,
 which couple the children, then solve one system with as many unknowns as cells.
-
-Of a large family this system is factored, with a little added to its diagonal, which the corrections of the solution by
-what the equations leave take back (Wilkinson 1963: iterative refinement); where that does not get there, its
-eigenvectors are used, as those of small ones are.
 """
 
 from __future__ import annotations
@@ -27,18 +23,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.family import ALONE, Family, Shape, Stack, clipped, violations
+from postprocess.families.family import Family, Shape, Stack, clipped, violations
 from postprocess.families.precisions import free_cells, products
 from postprocess.families.progress import Watch
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11
-#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry.
-RIDGE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +89,8 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     x = np.where(active.free, 0.0, active.fixed)
     multipliers = multipliers * equalities.row_mask
     target = _targets(stack, active)
-    begun = x, nu, multipliers
     missing, parent = _left(stack, x, target, equalities.row_mask)
-    for turn in range(4):
-        if turn == 2:
-            if equalities.factor is None:
-                break
-            equalities.factor = None  # eigenvectors, where it did not do
-            x, nu, multipliers = begun
-            missing, parent = _left(stack, x, target, equalities.row_mask)
+    for _ in range(2):
         linear = stack.linear + nu[stack.family] + stack.on_cells(multipliers)
         if x.any():
             linear -= stack.times(x)
@@ -156,20 +142,8 @@ class _Equalities:
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
             for cells, by_row in zip(self.free, self.by_row, strict=True):
                 self.weights.append(self.middle_inverse[cells.members] @ by_row)
-        self.factor: tuple[IntArray, FloatArray] | None = None
         if stack.shape.has_parent:
             self.total = self._total()
-            if stack.large:
-                self.factor = _factored(self.total[0])
-
-    def _multipliers(self, right: FloatArray) -> FloatArray:
-        """The multipliers nu `(F, k)` for right-hand sides `(F, k)`: the least, or where it does not matter any."""
-        if self.factor is None:
-            return _pseudo_solve(self.total, right[:, :, None])[:, :, 0]
-        used, factor = self.factor
-        nu = np.zeros_like(right)
-        nu[0, used] = cho_solve((factor, True), right[0, used])
-        return nu
 
     def _total(self) -> FloatArray:
         """How the children's cells together follow the multipliers of the parent's sums: `(F, k, k)`."""
@@ -222,7 +196,7 @@ class _Equalities:
             missed = sums - self._sums(linear)
             x += self._moved(missed)
         if stack.shape.has_parent:
-            nu = self._multipliers(parent - stack.over_children(x))
+            nu = _pseudo_solve(self.total, (parent - stack.over_children(x))[:, :, None])[:, :, 0]
             on_children = nu[stack.family]
             x += self._cells(on_children)
             if has_rows:
@@ -238,21 +212,6 @@ class _Equalities:
         if self.stack.shape.rows:
             step = sums - products(self.middle_inverse, self._sums(on_children)) * self.row_mask
         return -(on_children + self.stack.on_cells(step)), step
-
-
-def _factored(total: FloatArray) -> tuple[IntArray, FloatArray] | None:
-    """Cells `(n,)` that are free in some child, and the lower factor `(n, n)` on these; None if there is none.
-
-    Sums that are held in all children make it singular by as many, whose right-hand side is 0 in these directions:
-    there any multiplier will do.
-    """
-    used: IntArray = np.flatnonzero(np.diagonal(total) > 0)
-    own = total[used[:, None], used[None, :]]
-    own.flat[:: len(own) + 1] += RIDGE * np.diagonal(own).max(initial=0.0)
-    try:
-        return used, np.asarray(np.linalg.cholesky(own), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return None
 
 
 def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
@@ -319,14 +278,12 @@ class ExactSolution:
     Attributes:
         primal: persons by which a constraint is missed.
         dual: largest gradient of the Lagrangian in a free cell, relative to the largest linear term.
-        multipliers: `(C, g)` of the held sums and of the sums in `Family.ranges`, side by side.
     """
 
     x: FloatArray
     rounds: int
     primal: float
     dual: float
-    multipliers: FloatArray
 
 
 def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[ExactSolution | None]:
@@ -402,12 +359,11 @@ def solve_together(family: Family) -> JointSolutions:
 
 
 def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
-    """The families of one shape, as many at once as allowed; large ones alone."""
-    by_shape: dict[tuple[Shape, int | None], list[int]] = defaultdict(list)
+    """The families of one shape, as many at once as allowed."""
+    by_shape: dict[Shape, list[int]] = defaultdict(list)
     for i, family in enumerate(families):
-        shape = Shape.of(family)
-        by_shape[shape, i if shape.cells > ALONE else None].append(i)
-    for (shape, _), members in by_shape.items():
+        by_shape[Shape.of(family)].append(i)
+    for shape, members in by_shape.items():
         numbers = np.cumsum([families[i].n_children * shape.cells**2 for i in members]) // STACK_NUMBERS
         for part in np.split(np.array(members), np.flatnonzero(np.diff(numbers)) + 1):
             yield shape, part.tolist()
@@ -473,8 +429,7 @@ class _Method:
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
                     dual = largest_of(gradient) / scale[i]
-                    sums = now.multipliers[rows, : sum(limits.size for limits in family.sums)]
-                    self.results[place] = ExactSolution(inside, number, primal, dual, sums)
+                    self.results[place] = ExactSolution(inside, number, primal, dual)
         self.active = changed
         return ended
 

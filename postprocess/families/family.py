@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, largest_of
 from postprocess.families.precisions import Dense, Precisions, kinds_of
 
 
@@ -121,21 +121,15 @@ class Family:
         matrix = np.hstack([one.matrix for one in every])
         return matrix, np.hstack([one.lower for one in every]), np.hstack([one.upper for one in every])
 
+    def limits_of(self, sums: GroupRange) -> tuple[FloatArray, FloatArray]:
+        """Limits of sums `(C, g)`, infinite where the limits of their cells imply them."""
+        fixed = sums.lower >= sums.upper
+        lower = np.where(fixed | (sums.lower > 0), sums.lower, -np.inf)
+        return lower, np.where(fixed | (sums.upper < group_sums(self.upper, sums.group, sums.size)), sums.upper, np.inf)
+
     def with_matrices(self) -> Family:
         """The same family with its precisions as matrices over all cells."""
         return replace(self, precision=Dense(self.matrices))
-
-    def on(self, cells: IntArray) -> Family:
-        """The problem on some cells, the others empty, where there is no parent."""
-        assert self.parent is None
-        return replace(
-            self,
-            precision=self.precision.on(cells),
-            linear=self.linear[:, cells],
-            upper=self.upper[:, cells],
-            held=None if self.held is None else replace(self.held, group=self.held.group[cells]),
-            ranges=tuple(replace(one, group=one.group[cells]) for one in self.ranges),
-        )
 
     def of_children(self, rows: IntArray) -> Family:
         """The problem of some children, where there is no parent."""
@@ -151,12 +145,12 @@ class Family:
 
     @property
     def arrays(self) -> tuple[FloatArray | IntArray | None, ...]:
-        """All arrays of the problem but those of its ranges; of the precisions the diagonals `(K, k)`.
+        """All arrays of the problem; of the precisions the diagonals `(K, k)`.
 
         They tell the problems of a run apart: linear terms are noisy numbers, weighted by the precisions.
         """
-        held = () if self.held is None else (self.held.group, self.held.lower)
-        return (self.diagonals, self.kind, self.linear, self.upper, self.parent, *held)
+        sums = (array for one in self.sums for array in (one.group, one.lower, one.upper))
+        return (self.diagonals, self.kind, self.linear, self.upper, self.parent, *sums)
 
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
@@ -206,43 +200,14 @@ def violations(family: Family, x: FloatArray) -> FloatArray:
     return worst
 
 
-#: Cells above which families are solved one by one.
-ALONE = 256
-#: Cells from which on a family is large, or more than `ALONE` with so many numbers in matrices over all cells of all
-#: children; and those from which on an area without a parent is.
-LARGE_CELLS, LARGE_NUMBERS, LARGE_ALONE = 400, 1 << 25, 1000
-#: Bytes of the exact method for each two of the cells of an area without a parent: nearly two matrices.
-SQUARE_BYTES = 15.0
-#: Bytes per number of the matrices of families that are solved together: in double precision, some copies at a time.
+#: Cells up to which families are solved together, with matrices over all cells of all children.
+MOST_TOGETHER = 96
+#: Bytes per number of these matrices: in double precision, some copies at a time.
 STACK_BYTES = 36.0
 
 
-def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
-    """Whether matrices over all cells of all children would take much memory or time."""
-    if not has_parent:
-        return n_cells > LARGE_ALONE
-    return n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS)
-
-
-def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices: bool) -> float:
-    """Numbers of the matrices of a family that has a parent, of `STACK_BYTES` each.
-
-    Args:
-        n_children: of the parent.
-        n_cells: that are in the family.
-        positive: of these, those of a child in the solution.
-        matrices: whether large families have matrices, too: one of all cells, and one of the positive cells of each
-            child.
-    """
-    if not is_large(n_children, int(n_cells), has_parent=True):
-        return n_children * n_cells**2
-    return (3 * n_cells**2 + n_children * positive**2) / 4 if matrices else 0.0
-
-
 def padded(n: int) -> int:
-    """Sizes rounded up, so that few different ones remain and little is wasted; large ones as they are."""
-    if n > ALONE:
-        return n
+    """Sizes rounded up, so that few different ones remain and little is wasted."""
     step = 4 if n <= 16 else 8 if n <= 64 else 32
     return -(-n // step) * step
 
@@ -273,7 +238,7 @@ class Stack:
         families: as they were given.
         first: `(F,)` the first child of each.
         family: `(N,)` the family of each child.
-        precision: K different ones of all families, zero in the padding; of one family as it has them.
+        precision: K different ones of all families, zero in the padding.
         kind: `(N,)` which precision a child has.
         linear: `(N, k)`.
         upper: `(N, k)` limits of single cells.
@@ -288,7 +253,7 @@ class Stack:
     shape: Shape
     first: IntArray
     family: IntArray
-    precision: Precisions
+    precision: Dense
     kind: IntArray
     linear: FloatArray
     upper: FloatArray
@@ -304,14 +269,13 @@ class Stack:
         sizes = [family.n_children for family in families]
         kinds = [len(family.precision) for family in families]
         n, k, g = sum(sizes), shape.cells, shape.rows
-        alone = len(families) == 1 and families[0].n_cells == k
-        numbers = np.zeros((0 if alone else sum(kinds), k, k))
+        numbers = np.zeros((sum(kinds), k, k))
         stack = cls(
             families=tuple(families),
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=families[0].precision if alone else Dense(numbers),
+            precision=Dense(numbers),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),
@@ -324,8 +288,7 @@ class Stack:
         first_kind = 0
         for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
             cells = family.n_cells
-            if not alone:
-                numbers[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
+            numbers[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
             stack.kind[rows] = first_kind + family.kinds
             first_kind += kinds[i]
             stack.linear[rows, :cells] = family.linear
@@ -334,11 +297,6 @@ class Stack:
                 stack.parent[i, :cells] = family.parent
             _put_sums(family, stack.matrix[i, :, :cells], stack.row_lower[rows], stack.row_upper[rows], stack.held[i])
         return stack
-
-    @property
-    def large(self) -> bool:
-        """Whether it is one family of many cells, whose matrix of the parent's sums is factored."""
-        return self.shape.has_parent and self.shape.cells > ALONE
 
     @property
     def children(self) -> list[slice]:
@@ -396,12 +354,10 @@ def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: Floa
     """Write the sums of a family side by side: held sums, then its ranges."""
     end = 0
     for limits in family.sums:
-        rows, groups = slice(end, end + limits.size), limits.matrix
-        matrix[rows] = groups.T
+        rows = slice(end, end + limits.size)
+        matrix[rows] = limits.matrix.T
         held[rows] = limits is family.held
-        fixed = limits.lower >= limits.upper
-        lower[:, rows] = np.where(fixed | (limits.lower > 0), limits.lower, -np.inf)
-        upper[:, rows] = np.where(fixed | (limits.upper < family.upper @ groups), limits.upper, np.inf)
+        lower[:, rows], upper[:, rows] = family.limits_of(limits)
         end = rows.stop
 
 

@@ -1,9 +1,6 @@
 """The precisions of a family's children: what is asked of them in any form, the plainest form, matrices, and inverses.
 
-Others take less memory or fewer operations: blocks, and weights on sums of cells (`sum_weights`).
-
-A matrix of all cells of a wide schema has few and small blocks (`postprocess.algebra`); on some of the cells it has
-none, and as many numbers as the square of these. So it stays in blocks, and what is asked for is worked out.
+Weights on sums of cells (`sum_weights`) take less memory and fewer operations.
 
 Inverses of the precisions restricted to each child's free cells are kept for these cells alone: few cells of a large
 family are free in one child, so all `k x k` matrices together would be mostly zeros.
@@ -12,12 +9,12 @@ family are free in one child, so all `k x k` matrices together would be mostly z
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -29,12 +26,13 @@ class Precisions(ABC):
         """K."""
 
     @abstractmethod
-    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
-        """Each row of `x` `(C, k)` times its own one; `kind` as in `Family`."""
-
     def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
         """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
-        return np.ascontiguousarray(self.times(np.ascontiguousarray(cells.T), kinds).T)
+
+    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
+        """Each row of `x` `(C, k)` times its own one; `kind` as in `Family`."""
+        kinds = kinds_of(kind, len(self), len(x))
+        return np.ascontiguousarray(self.times_columns(np.ascontiguousarray(x.T), kinds).T)
 
     @abstractmethod
     def diagonals(self) -> FloatArray:
@@ -44,17 +42,9 @@ class Precisions(ABC):
     def matrices(self) -> FloatArray:
         """All numbers `(K, k, k)`."""
 
-    @abstractmethod
-    def on(self, cells: IntArray) -> Precisions:
-        """The same on some of the cells, numbered from 0 to k - 1."""
-
     def least(self) -> float:
         """At most the least eigenvalue of any."""
         return float(np.linalg.eigvalsh(self.matrices())[:, 0].min())
-
-    @abstractmethod
-    def principal(self, kinds: IntArray, cells: IntArray) -> FloatArray:
-        """The entries `(m, n, n)` of those of some kinds `(m,)` on the cells `(m, n)` of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +72,10 @@ class Dense(Precisions):
             out[members] = x[members] @ own
         return out
 
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """See `Precisions`."""
+        return np.ascontiguousarray(self.times(np.ascontiguousarray(cells.T), kinds).T)
+
     def diagonals(self) -> FloatArray:
         """See `Precisions`."""
         return np.diagonal(self.numbers, axis1=1, axis2=2)
@@ -90,68 +84,9 @@ class Dense(Precisions):
         """See `Precisions`."""
         return self.numbers
 
-    def on(self, cells: IntArray) -> Precisions:
-        """See `Precisions`."""
-        return Dense(self.numbers[:, cells[:, None], cells[None, :]])
-
     def principal(self, kinds: IntArray, cells: IntArray) -> FloatArray:
-        """See `Precisions`."""
+        """The entries `(m, n, n)` of those of some kinds `(m,)` on the cells `(m, n)` of each."""
         return self.numbers.take(places(kinds, cells, self.numbers.shape[-1]))
-
-
-@dataclass(frozen=True, eq=False)
-class InBlocks(Precisions):
-    """Precisions on k of a schema's cells in few and small blocks, of which what is asked for is worked out.
-
-    Attributes:
-        basis: in which they are stated.
-        blocks: `(K, n_blocks, a, a)` on all cells.
-        cells: `(k,)` the cells.
-    """
-
-    basis: Basis
-    blocks: FloatArray
-    cells: IntArray
-
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    @cached_property
-    def _table(self) -> FloatArray:
-        return self.basis.patterns_of(self.blocks)
-
-    def on(self, cells: IntArray) -> Precisions:
-        """See `Precisions`."""
-        return replace(self, cells=self.cells[cells])
-
-    def diagonals(self) -> FloatArray:
-        """See `Precisions`."""
-        asymmetric = self.basis.cell_blocks[0][self.cells]
-        return np.diagonal(self._table[:, -1], axis1=1, axis2=2)[:, asymmetric]
-
-    def least(self) -> float:
-        """See `Precisions`; on some of the cells it is no less than on all."""
-        return float(np.linalg.eigvalsh(self.blocks)[..., 0].min())
-
-    def principal(self, kinds: IntArray, cells: IntArray) -> FloatArray:
-        """See `Precisions`."""
-        pairs = zip(kinds, cells, strict=True)
-        return np.stack([self.basis.dense(self._table[[kind]], self.cells[at])[0] for kind, at in pairs])
-
-    def matrices(self) -> FloatArray:
-        """See `Precisions`."""
-        return self.basis.dense(self._table, self.cells)
-
-    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
-        """See `Precisions`; some vectors at a time."""
-        kinds, out = kinds_of(kind, len(self), len(x)), np.empty_like(x)
-        n_cells = len(self.basis.cell_blocks[0])
-        for rows in chunks(len(x), self.blocks[0].size + n_cells):
-            whole = np.zeros((len(x[rows]), n_cells))
-            whole[:, self.cells] = x[rows]
-            folded = self.basis.apply(self.blocks, self.basis.fold(whole), kinds[rows])
-            out[rows] = self.basis.unfold(folded)[:, self.cells]
-        return out
 
 
 def places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
@@ -212,7 +147,7 @@ def products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0], dtype=np.float64)
 
 
-def free_cells(precision: Precisions, kind: IntArray, free: BoolArray) -> list[FreeCells]:
+def free_cells(precision: Dense, kind: IntArray, free: BoolArray) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
@@ -259,7 +194,7 @@ def free_cells(precision: Precisions, kind: IntArray, free: BoolArray) -> list[F
     return out
 
 
-def _inverses(precision: Precisions, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
+def _inverses(precision: Dense, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
     n, part = cells.shape[1], precision.principal(kinds, cells)
     inside = np.arange(n) < counts[:, None]

@@ -1,10 +1,11 @@
 """The solutions of large areas and families, without a matrix of cells, to 1e-5 persons in every cell.
 
-Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
-at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
-by conjugate gradients among the directions that change none of the parent's sums and no held one (Gould, Hribar and
-Nocedal 2001): the eigenvalues of precisions that are weights on few sums (`sum_weights`) lie close together, since c is
-the least and belongs to most of them. Of an area with wide queries they go by the inverse of its precision (`Inverse`),
+Which cells are 0, and which sums are at a limit of their range, is found by the primal-dual active set method, from all
+possible cells free and all sums between their limits: what breaks a limit is fixed at it, and released if its
+multiplier has the wrong sign. With these given, the stationary point is found by conjugate gradients among the
+directions that change none of the parent's sums and none that is fixed (Gould, Hribar and Nocedal 2001): the
+eigenvalues of precisions that are weights on sums (`sum_weights`) lie close together, since c is the least and belongs
+to most of them. Of an area with wide queries they go by the inverse of its precision (`Inverse`),
 so that they end after a step or two. A round goes on from the one before; while many cells change it leaves a tenth of
 what it began with, and the last one is to rounding error. Where rounds go round in a circle, only the worst half of the
 cells are changed, then the worst quarter, and so on; and what free cells in several parts leave open is settled
@@ -16,6 +17,8 @@ where x > 0, and min(g, 0) where x = 0. As every precision is at least c times t
 the family itself has
 
     |x - x*| <= |d| / c    in the Euclidean norm over all cells of all children, and so in each cell.
+
+What the multiplier of a sum at a limit of its range has of the wrong sign is in d, in all cells of the sum.
 
 One product with the precisions gives this bound, over all possible cells. A solution with a larger one than `ALLOWED`
 is not accepted.
@@ -40,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +110,7 @@ RESTARTS, ROUNDING = 8, 0.5
 #: Rounds in a row that leave the least and change no fewer cells than the best before, after which half as many of them
 #: are changed.
 PATIENCE = 2
-#: Numbers in the matrices of the held sums, one for each two children, up to which they are made.
+#: Numbers in the matrices of the sums at a limit, one for each two of them, up to which they are made.
 MOST_HELD = 1 << 25
 #: Relative size of eigenvalues that count as zero.
 ZERO = 1e-11
@@ -122,90 +125,160 @@ def in_proportion(family: Family, possible: BoolArray) -> FloatArray:
     return possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None]
 
 
-class FreeSums:
-    """The parent's and the held sums of the cells that are free, and projections on what changes none of them.
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """The held sums and the ranges of a family, one after the other: s sums of each child.
 
-    Free cells `(k, C)` that are added nu_i to in cell i of the parent and mu_gc to in a held sum g of child c change
-    the sums by a Laplacian times these, which is singular: adding to all nu what is taken off all mu changes nothing.
+    Attributes:
+        matrix: `(s, k)` the cells of each.
+        lower, upper: `(s, C)`, infinite where the limits of their cells imply them.
+        n_held: how many are held.
     """
 
-    def __init__(self, family: Family, free: BoolArray) -> None:
-        self.free, self.mask, self.parent = free, free.astype(np.float64), family.parent
+    matrix: sp.csr_array
+    lower: FloatArray
+    upper: FloatArray
+    n_held: int
+
+    @classmethod
+    def of(cls, family: Family) -> Limits:
+        """Those of a family."""
+        matrix = [sp.csr_array((0, family.n_cells)), *(sums_over(one.group, one.size) for one in family.sums)]
+        none = np.zeros((family.n_children, 0))
+        lower, upper = zip((none, none), *map(family.limits_of, family.sums), strict=True)
+        n_held = 0 if family.held is None else family.held.size
+        return cls(sp.csr_array(sp.vstack(matrix)), np.hstack(lower).T, np.hstack(upper).T, n_held)
+
+    @cached_property
+    def sums(self) -> InPieces:
+        """The sums of cells."""
+        return InPieces(self.matrix)
+
+    @cached_property
+    def spread(self) -> sp.csr_array:
+        """`(k, s)`."""
+        return sp.csr_array(self.matrix.T)
+
+    def possible(self, family: Family) -> BoolArray:
+        """Which cells `(k, C)` can have persons."""
+        return np.ascontiguousarray(family.upper.T > 0) & (self.spread @ (self.upper <= 0).astype(np.float64) == 0)
+
+    @cached_property
+    def fixed(self) -> BoolArray:
+        """`(s, C)` which have one value."""
+        return self.lower >= self.upper
+
+    def at(self, sums: FloatArray, near: float) -> IntArray:
+        """Which limits sums `(s, C)` are at, up to `near` persons, or beyond: -1 lower, 1 upper, 0 none of them."""
+        beyond = np.where(sums < self.lower + near, -1, np.where(sums > self.upper - near, 1, 0))
+        return np.where(self.fixed, -1, beyond)
+
+    def values(self, state: IntArray) -> FloatArray:
+        """The values of the sums that are at a limit, `(s, C)`; 0 of the others."""
+        return np.where(state < 0, self.lower, np.where(state > 0, self.upper, 0.0))
+
+    def of_wrong_sign(self, multipliers: FloatArray, state: IntArray) -> FloatArray:
+        """What multipliers `(s, C)` of sums at a limit have that only the other limit could have."""
+        wrong = np.where(state < 0, np.minimum(multipliers, 0.0), np.maximum(multipliers, 0.0))
+        return np.where(self.fixed, 0.0, wrong)
+
+
+class FreeSums:
+    """The parent's sums and those at a limit of the cells that are free, and projections on what changes none of them.
+
+    Free cells `(k, C)` that are added nu_i to in cell i of the parent and mu_gc to in a sum g of child c change the
+    sums by a Laplacian times these, of those sums that have cells in common at a time. It is singular: adding to all nu
+    what is taken off all mu of a held partition changes nothing.
+
+    Args:
+        family: of which they are.
+        limits: its sums.
+        free: `(k, C)`.
+        state: `(s, C)` which limits are reached, as `Limits.at` says.
+    """
+
+    def __init__(self, family: Family, limits: Limits, free: BoolArray, state: IntArray) -> None:
+        self.limits, self.mask, self.parent = limits, free.astype(np.float64), family.parent
+        self.active, self.goal = state != 0, limits.values(state)
         count = free.sum(axis=1)
         self.share = np.zeros(len(free)) if family.parent is None else 1.0 / np.maximum(count, 1)
         self.can_be_met = family.parent is None or bool(count.all())
-        self.group: IntArray | None = None
-        self.in_parts = False
-        if family.held is None:
-            return
-        self.group, size = family.held.group, family.held.size
-        self.sums = InPieces(sums_over(self.group, size))
-        per_child = self.sums.of(self.mask)
-        self.can_be_met &= bool((per_child[family.held.lower.T > 0] > 0).all())
-        if family.parent is None:
-            self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
-            self.inverse[:, 0, 0] = 1.0 / np.maximum(per_child[:, 0], 1.0)
-            return
+        with_free = limits.sums.of(self.mask) > 0
+        self.can_be_met &= bool(with_free[self.active & (self.goal > 0)].all())
+        self.active &= with_free
         # Cells that are free in all children hold together what has a held sum.
-        self.in_parts = len(np.unique(self.group[count == free.shape[1]])) < size
-        laplacian = np.zeros((size, free.shape[1], free.shape[1]))
-        for number in range(size):
-            own = self.mask[self.group == number]
-            laplacian[number] = np.diag(per_child[number]) - (own * self.share[self.group == number, None]).T @ own
-        if self.in_parts:
-            self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=ZERO, hermitian=True), dtype=np.float64)
-        else:  # where all hold together nothing but what is added to all is 0
-            self.inverse = np.linalg.inv(laplacian + laplacian.max(axis=(1, 2), keepdims=True) / len(laplacian[0]))
+        together = np.unique(limits.matrix[: limits.n_held][:, np.flatnonzero(count == free.shape[1])].nonzero()[0])
+        self.in_parts = family.parent is not None and len(together) < limits.n_held
+        self.inverses: list[tuple[IntArray, IntArray, FloatArray]] = []
+        used = np.flatnonzero(self.active.any(axis=1))
+        n, linked = connected_components(limits.matrix[used] @ limits.spread[:, used], directed=False)
+        of_part = [used[linked == number] for number in range(n)]
+        self.can_be_met &= sum(int(self.active[own].sum()) ** 2 for own in of_part) <= MOST_HELD
+        if not self.can_be_met:
+            return
+        for own in of_part:
+            number, child = np.nonzero(self.active[own])
+            cells = np.unique(limits.matrix[own].indices)
+            inside = limits.matrix[own[number]][:, cells].toarray() * self.mask[cells][:, child].T
+            laplacian = np.where(child[:, None] == child, inside @ inside.T, 0.0)
+            laplacian -= (inside * self.share[cells]) @ inside.T
+            if family.parent is None or self.in_parts or len(own) > 1 or own[0] >= limits.n_held:
+                inverse = np.asarray(np.linalg.pinv(laplacian, rcond=ZERO, hermitian=True), dtype=np.float64)
+            else:  # where all hold together nothing but what is added to all is 0
+                inverse = np.linalg.inv(laplacian + laplacian.max() / len(laplacian))
+            self.inverses.append((own[number], child, inverse))
 
-    def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """The sums of cells, 0 where they are not free: the parent's `(k,)` and the held ones `(m, C)`."""
-        return cells.sum(axis=1), None if self.group is None else self.sums.of(cells)
+    def multipliers(self, by_cell: FloatArray, by_sum: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums, and mu `(s, C)`.
 
-    def multipliers(self, by_cell: FloatArray, by_group: FloatArray | None) -> FloatArray:
-        """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
-        nu = by_cell * self.share
-        if by_group is None or self.group is None:
-            return np.broadcast_to(nu[:, None], self.free.shape)
-        if len(by_group) == 1:
-            mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
-            return (nu - (self.mask @ mu) * self.share)[:, None] + mu
-        mu = np.matmul(self.inverse, (by_group - self.sums.of(self.mask * nu[:, None]))[:, :, None])[:, :, 0]
-        on_cells = mu[self.group]
+        Args:
+            by_cell: `(k,)` the parent's.
+            by_sum: `(s, C)` those at a limit; what the others have does not matter.
+        """
+        nu, mu = by_cell * self.share, np.zeros(by_sum.shape)
+        if not self.inverses:
+            return np.broadcast_to(nu[:, None], self.mask.shape), mu
+        left = by_sum - self.limits.sums.of(self.mask * nu[:, None])
+        for number, child, inverse in self.inverses:
+            mu[number, child] = inverse @ left[number, child]
+        on_cells = self.limits.spread @ mu
         nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
-        return nu[:, None] + on_cells
+        return nu[:, None] + on_cells, mu
 
     def projected(self, cells: FloatArray) -> FloatArray:
         """The nearest cells, 0 where they are not free, whose sums are all 0."""
         inside = cells * self.mask
-        return (inside - self.multipliers(*self.of(inside))) * self.mask
+        return (inside - self.multipliers(inside.sum(axis=1), self.limits.sums.of(inside))[0]) * self.mask
 
-    def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        """A gradient in all cells without the multipliers of the sums, by least squares of the free cells."""
-        return gradient - self.multipliers(*self.of(gradient * self.mask))
+    def lagrangian(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A gradient in all cells without the multipliers of the sums, by least squares of the free cells; and mu."""
+        inside = gradient * self.mask
+        on_cells, mu = self.multipliers(inside.sum(axis=1), self.limits.sums.of(inside))
+        return gradient - on_cells, mu
 
-    def met(self, x: FloatArray, held: FloatArray | None) -> FloatArray:
-        """The nearest free cells with the parent's and the `held` sums `(m, C)`."""
+    def met(self, x: FloatArray) -> FloatArray:
+        """The nearest free cells with the parent's sums and those at a limit."""
         for _ in range(2):
-            by_cell, by_group = self.of(x)
-            if self.parent is not None:
-                by_cell = self.parent - by_cell
-            if by_group is not None and held is not None:
-                by_group = held - by_group
-            x = x + self.multipliers(by_cell, by_group) * self.mask
+            by_cell = np.zeros(len(x)) if self.parent is None else self.parent - x.sum(axis=1)
+            x = x + self.multipliers(by_cell, self.goal - self.limits.sums.of(x))[0] * self.mask
         return x
 
 
-def distance(family: Family, x: FloatArray) -> float:
+def distance(family: Family, x: FloatArray, state: IntArray | None = None) -> float:
     """By how many persons a cell of `x` `(C, k)` differs from the family's exact solution at most; see the module.
 
-    It holds for any x >= 0 with the fixed sums of a family without ranges; upper limits that these imply count as none.
+    It holds for any x >= 0 with the fixed sums and within the ranges; upper limits that these imply count as none.
+    Only sums of `state` `(s, C)` have multipliers, as `Limits.at` says; by default all that are at a limit, of which
+    some may have none of the right sign where others imply them.
     """
-    cells, possible = np.ascontiguousarray(x.T), family.upper.T > 0
-    positive = cells > 0
-    left = FreeSums(family, positive).lagrangian(family.times(x).T - family.linear.T)
+    cells, limits = np.ascontiguousarray(x.T), Limits.of(family)
+    positive, state = cells > 0, limits.at(limits.sums.of(cells), MET) if state is None else state
+    left, mu = FreeSums(family, limits, positive, state).lagrangian(family.times(x).T - family.linear.T)
+    if family.ranges:
+        left = left + limits.spread @ limits.of_wrong_sign(mu, state)
     if family.parent is not None and family.held is not None:
         left = Parts(family, positive).settled(left)
-    missing = np.where(positive, left, np.where(possible, np.minimum(left, 0.0), 0.0))
+    missing = np.where(positive, left, np.where(limits.possible(family), np.minimum(left, 0.0), 0.0))
     return float(np.linalg.norm(missing)) / family.precision.least()
 
 
@@ -276,7 +349,7 @@ class _Alone:
         self.inverse = Inverse(self.own, quadratic.nested)
         self.held: sp.csr_array | None = None
         if family.held is not None:
-            self.group, held = family.held.group, family.held.lower[0]
+            self.group, held, self.n_sums = family.held.group, family.held.lower[0], family.held.size
             group = self.group[self.free]
             self.used, rows = np.unique(group, return_inverse=True)
             self.can_be_met = bool(np.isin(np.flatnonzero(held > 0), self.used).all())
@@ -322,13 +395,13 @@ class _Alone:
             out = out - self.on_held @ (self.of_held @ (self.held @ out))
         return out
 
-    def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells."""
+    def lagrangian(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells, and those of sums `(s, C)`."""
         if self.held is None:
-            return gradient
-        of_group = np.zeros(int(self.group.max()) + 1)
-        of_group[self.used] = self._multipliers(gradient[self.free, 0])
-        return gradient - of_group[self.group][:, None]
+            return gradient, np.zeros((0, 1))
+        of_group = np.zeros((self.n_sums, 1))
+        of_group[self.used, 0] = self._multipliers(gradient[self.free, 0])
+        return gradient - of_group[self.group], of_group
 
     def links(self, gradient: FloatArray) -> BoolArray:
         """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""
@@ -338,10 +411,11 @@ class _Alone:
 class _Children:
     """The same of any families: vectors are cells `(k, C)`, 0 where they are not free."""
 
-    def __init__(self, family: Family, free: BoolArray) -> None:
-        self.family, self.sums = family, FreeSums(family, free)
+    def __init__(self, family: Family, limits: Limits, free: BoolArray, state: IntArray) -> None:
+        self.family, self.sums = family, FreeSums(family, limits, free, state)
         self.can_be_met = self.sums.can_be_met
         self.parts = Parts(family, free) if self.can_be_met and self.sums.in_parts else None
+        self.met, self.projected = self.sums.met, self.sums.projected
 
     def put(self, x: FloatArray) -> FloatArray:
         return x * self.sums.mask
@@ -352,19 +426,12 @@ class _Children:
     def times(self, vector: FloatArray) -> FloatArray:
         return self.family.times_columns(vector) * self.sums.mask
 
-    def met(self, vector: FloatArray) -> FloatArray:
-        held = self.family.held
-        return self.sums.met(vector, None if held is None else held.lower.T)
-
-    def projected(self, gradient: FloatArray) -> FloatArray:
-        return self.sums.projected(gradient)
-
     def step(self, residual: FloatArray) -> FloatArray:
         return residual
 
-    def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        left = self.sums.lagrangian(gradient)
-        return left if self.parts is None else self.parts.settled(left)
+    def lagrangian(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        left, mu = self.sums.lagrangian(gradient)
+        return (left if self.parts is None else self.parts.settled(left)), mu
 
     def links(self, gradient: FloatArray) -> BoolArray:
         return np.zeros(gradient.shape, dtype=bool) if self.parts is None else self.parts.links(gradient)
@@ -377,15 +444,17 @@ class _Search:
     Attributes:
         x: `(k, C)`.
         free: `(k, C)`.
+        state: `(s, C)` which limits sums are at, as `Limits.at` says.
         number: of the round.
         left: the share of the gradient that the round leaves; with 0 it is to rounding error.
-        share: of the cells that would change, those which do.
-        fewest: cells that would have changed in the best round.
+        share: of the cells and sums that would change, those which do.
+        fewest: cells and sums that would have changed in the best round.
         patience: rounds that may still change no fewer.
     """
 
     x: FloatArray
     free: BoolArray
+    state: IntArray
     number: int = 1
     left: float = LEFT
     share: float = 1.0
@@ -395,8 +464,8 @@ class _Search:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> _Search:
         """From what `arrays` gives."""
-        numbers = {name: array.item() for name, array in arrays.items() if name not in ("x", "free")}
-        return cls(arrays["x"], arrays["free"], **numbers)
+        x, free, state = (arrays[name] for name in ("x", "free", "state"))
+        return cls(x, free, state, **{name: array.item() for name, array in arrays.items() if not array.ndim})
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
@@ -407,16 +476,16 @@ class _Search:
         self.number, self.free = self.number + 1, self.free | links
         self.x = np.maximum(x, 0.0)
 
-    def go_on(self, x: FloatArray, below: BoolArray, wrong: BoolArray, persons: FloatArray) -> None:
+    def go_on(self, x: FloatArray, persons: FloatArray, sums: FloatArray, then: IntArray) -> None:
         """To the next round.
 
         Args:
             x: `(k, C)` what this round found.
-            below, wrong: the free cells to be fixed, and the fixed ones to be released.
-            persons: by which these are below 0, or wrong.
+            persons: `(k, C)` by which free cells are below 0, or others wrong; those of either change, by 0 none.
+            sums: `(s, C)` by which sums are beyond a limit, or wrong at it.
+            then: `(s, C)` the limits that these would be at next.
         """
-        changing = below | wrong
-        changes = int(np.count_nonzero(changing))
+        changes = int(np.count_nonzero(persons)) + int(np.count_nonzero(sums))
         fewer = changes < self.fewest
         if fewer:
             self.fewest, self.patience = changes, PATIENCE
@@ -424,16 +493,18 @@ class _Search:
             self.share, self.patience = self.share / 2.0, PATIENCE
         elif self.left <= LEAST_LEFT:
             self.patience -= 1
+        least = 0.0
         if changes and self.share < 1.0:
-            ordered = np.sort(persons[changing])
-            changing &= persons >= ordered[-max(1, int(self.share * changes))]
+            ordered = np.sort(np.concatenate([persons[persons > 0], sums[sums > 0]]))
+            least = ordered[-max(1, int(self.share * changes))]
         if not changes:
             self.left = 0.0
         elif changes <= FEW_CHANGES * self.free.size or self.left <= LEAST_LEFT:
             self.left = LEAST_LEFT
         elif not fewer:
             self.left *= LEFT
-        self.number, self.free = self.number + 1, self.free ^ changing
+        self.number, self.free = self.number + 1, self.free ^ ((persons > 0) & (persons >= least))
+        self.state = np.where((sums > 0) & (sums >= least), then, self.state)
         self.x = np.where(self.free, np.maximum(x, 0.0), 0.0)
 
 
@@ -443,38 +514,62 @@ def round_of(number: int, changes: int) -> str:
 
 
 def solve_by_projection(family: Family) -> ExactSolution | None:
-    """The solution of a family without ranges; None where it is not found to `ALLOWED`."""
-    if family.ranges or (family.held is not None and family.held.size * family.n_children**2 > MOST_HELD):
-        return None
-    quadratic, least = family.precision, family.precision.least()
-    linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
+    """The solution of a family; None where it is not found to `ALLOWED`."""
+    quadratic, least, limits = family.precision, family.precision.least(), Limits.of(family)
+    linear, possible = np.ascontiguousarray(family.linear.T), limits.possible(family)
     aim = max(AIM * least, LAST_BITS * float(np.linalg.norm(linear)))
-    search, watch = _Search(in_proportion(family, possible), possible), Watch(family.name)
+    search, watch = (
+        _Search(in_proportion(family, possible), possible, -limits.fixed.astype(np.int64)),
+        Watch(family.name),
+    )
     standing = Standing("projected", lambda: family.arrays)
     if (kept := standing.found()) is not None:
         search = _Search.of(kept)
     while search.number <= MOST_ROUNDS:
         standing.at(search.arrays)
+        search.free = _with_enough(limits, possible, search.free, search.state)
         directions: _Alone | _Children
-        if family.parent is None and isinstance(quadratic, SumWeights) and quadratic.wide:
+        if family.parent is None and not family.ranges and isinstance(quadratic, SumWeights) and quadratic.wide:
             directions = _Alone(family, quadratic, search.free)
         else:
-            directions = _Children(family, search.free)
+            directions = _Children(family, limits, search.free, search.state)
         if not directions.can_be_met:
             return None
         x = _stationary(directions, linear, search.x, aim, search.left)
         if x is None:
             return None
-        gradient = directions.lagrangian(family.times_columns(x) - linear)
+        gradient, mu = directions.lagrangian(family.times_columns(x) - linear)
         if (links := directions.links(gradient)).any():
             search.link(x, links)
             continue
         below, wrong = search.free & (x < -NONE), possible & ~search.free & (gradient < -NONE * least)
-        watch.at(partial(round_of, search.number, int(np.count_nonzero(below | wrong))))
-        if not search.left and not (below | wrong).any():
+        persons = np.where(below, -x, np.where(wrong, -gradient / least, 0.0))
+        beyond, then = _sums_that_change(limits, limits.sums.of(x), mu / least, search.state)
+        changes = int(np.count_nonzero(persons)) + int(np.count_nonzero(beyond))
+        watch.at(partial(round_of, search.number, changes))
+        if not search.left and not changes:
             return _accepted(family, x, gradient, search)
-        search.go_on(x, below, wrong, np.where(below, -x, -gradient / least))
+        search.go_on(x, persons, beyond, then)
     return None
+
+
+def _with_enough(limits: Limits, possible: BoolArray, free: BoolArray, state: IntArray) -> BoolArray:
+    """The free cells `(k, C)`, and all possible ones of a sum with persons that has none."""
+    lacking = (limits.values(state) > 0) & (limits.sums.of(free.astype(np.float64)) == 0)
+    return free | (possible & (limits.spread @ lacking.astype(np.float64) > 0)) if lacking.any() else free
+
+
+def _sums_that_change(
+    limits: Limits, sums: FloatArray, multipliers: FloatArray, state: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """By how many persons sums `(s, C)` are beyond a limit, or have a multiplier of the wrong sign; and what they do.
+
+    `state` is which limits they are taken to be at; what is returned is which they are at next where they change.
+    """
+    wrong = np.abs(limits.of_wrong_sign(multipliers, state))
+    outside = np.maximum(limits.lower - sums, sums - limits.upper)
+    change = np.where(state == 0, outside, wrong)
+    return np.where(change > NONE, change, 0.0), np.where(state == 0, limits.at(sums, -NONE), 0)
 
 
 def _stationary(
@@ -539,8 +634,8 @@ def _descent(among: _Alone | _Children, residual: FloatArray, least: float) -> F
 def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> ExactSolution | None:
     """The solution with its residuals; None if a fixed sum is missed, or a cell may be further off than `ALLOWED`."""
     inside, primal = clipped(family, np.ascontiguousarray(x.T))
-    if primal > MET or distance(family, inside) > ALLOWED:
+    if primal > MET or distance(family, inside, search.state) > ALLOWED:
         return None
     scale = max(1.0, largest_of(family.linear))
     dual = largest_of(gradient[search.free]) / scale
-    return ExactSolution(inside, search.number, primal, dual, np.zeros((family.n_children, 0)))
+    return ExactSolution(inside, search.number, primal, dual)

@@ -1,37 +1,36 @@
-"""Precisions c I + A'MA: a number of each cell, and weights on few sums of cells, or on each sum of a wide query.
+"""Precisions c I + A'MA: a number of each cell, and weights on sums of cells.
 
 Every matrix of the estimation is made of those of the measured queries (`postprocess.algebra`). If the detail is
-measured, it is a multiple of the identity, which is the detail's part, and what coarser queries and their products add:
+measured, it is a multiple of the identity, which is the detail's part, and what coarser queries and their products add.
 
-    H = c I + sum over wide queries of  w A_q'A_q  + A'N A,      A the sums over the groups of partitions, 0 and 1.
+Where these are known by their blocks (`MeasuredWeights`), let S be a set of symmetric attributes and A_S the sums over
+the cells that have the same values of these, and asymmetric cells that are alike. Then
 
-91 ages x 2 sexes x 19 groups have 3,458 cells, but only 201 such sums: a product with H takes a hundredth of the
-operations that a matrix of one number for each two cells does, on any of the cells.
+    H = c I + sum over S of  A_S' (I x F_S) A_S,
+
+with the same small matrix F_S for all values. 91 ages x 2 sexes x 19 groups have 3,458 cells, but 201 such sums: a
+product with H takes a hundredth of the operations that a matrix of one number for each two cells does, on any of the
+cells. At wide levels (`postprocess.sums`) they are
+
+    H = c I + sum over wide queries of  w A_q'A_q  + A'N A,      A few sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import block_diag
 
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.precisions import Precisions, kinds_of
+from postprocess.families.precisions import Precisions
 from postprocess.marginal import each_in_one
 
-#: Combinations of the asymmetric attributes above which no partitions are looked for.
-MOST_ASYMMETRIC = 512
-#: Numbers in the weights of one kind above which they are not made.
-MOST_WEIGHTS = 1 << 25
-#: Bytes for each two of the sums: the weights of a kind and their copies.
-WEIGHT_BYTES = 24.0
-#: Bytes of tables whose sums are remembered.
-MOST_REMEMBERED = 1 << 20
+#: Children for each different precision from which on those of each are worked on together.
+FEW_KINDS = 8
 #: Cells of a sum that are added one after the other.
 PIECE = 256
 #: Differences of entries that count as none, relative to the largest.
@@ -53,6 +52,7 @@ class InPieces:
 
     def __init__(self, sums: sp.csr_array) -> None:
         n = -(-np.diff(sums.indptr) // PIECE)
+        self._each_is_one = bool((n == 1).all())
         before = np.append(0, np.cumsum(n))
         rows = np.repeat(np.arange(len(n)), n)
         starts = sums.indptr[rows] + PIECE * (np.arange(before[-1]) - before[rows])
@@ -62,7 +62,8 @@ class InPieces:
 
     def of(self, cells: FloatArray) -> FloatArray:
         """`(s, C)` of cells `(k, C)`."""
-        return self._of_rows @ (self._pieces @ cells)
+        pieces = self._pieces @ cells
+        return pieces if self._each_is_one else self._of_rows @ pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class SumWeights(Precisions):
         return len(self.scale)
 
     def on(self, cells: IntArray | BoolArray) -> SumWeights:
-        """See `Precisions`."""
+        """The same on some of the cells, numbered from 0 to k - 1."""
         wide = tuple(replace(one, group=one.group[cells]) for one in self.wide)
         return replace(self, wide=wide, few=sp.csr_array(self.spread[cells].T))
 
@@ -148,11 +149,6 @@ class SumWeights(Precisions):
     def least(self) -> float:
         """See `Precisions`."""
         return float(self.leasts.min())
-
-    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
-        """See `Precisions`."""
-        kinds = kinds_of(kind, len(self), len(x))
-        return np.ascontiguousarray(self.times_columns(np.ascontiguousarray(x.T), kinds).T)
 
     def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
         """See `Precisions`."""
@@ -188,105 +184,116 @@ class SumWeights(Precisions):
         out[:, np.arange(k), np.arange(k)] += self.scale[:, None]
         return out
 
-    def principal(self, kinds: IntArray, cells: IntArray) -> FloatArray:
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What precisions on all cells of a schema have for one set S of symmetric attributes.
+
+    Attributes:
+        subset: `(s,)` which attributes are in S.
+        classes: `(a,)` a number from 0 of each asymmetric cell, the same of those that are alike.
+        forms: F_S of each precision, `(K, g, g)` on the g classes.
+    """
+
+    subset: BoolArray
+    classes: IntArray
+    forms: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredWeights:
+    """Precisions on all cells of a schema, by their blocks.
+
+    Attributes:
+        basis: in which they are stated.
+        blocks: `(K, n_blocks, a, a)`.
+    """
+
+    basis: Basis
+    blocks: FloatArray
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """The `Basis.patterns_of` them."""
+        return self.basis.patterns_of(self.blocks)
+
+    @cached_property
+    def leasts(self) -> FloatArray:
+        """The least eigenvalues, `(K,)`."""
+        return np.asarray(np.linalg.eigvalsh(self.blocks).min(axis=(1, 2)), dtype=np.float64)
+
+    @cached_property
+    def parts(self) -> tuple[FloatArray, tuple[Part, ...]]:
+        """c of each `(K,)`, and the parts that are not 0."""
+        forms = np.einsum("pb,nbij->npij", self.basis.to_marginal_form, self.blocks, optimize=True)
+        tolerance = SAME * largest_of(self.table)
+        scale = np.maximum(np.linalg.eigvalsh(forms[:, -1])[:, 0], 0.0)
+        forms[:, -1] -= scale[:, None, None] * np.eye(self.basis.n_asymmetric)
+        parts = []
+        for subset, own in zip(self.basis.subsets, np.swapaxes(forms, 0, 1), strict=True):
+            if np.abs(own).max() > tolerance:
+                classes = _classes_of_forms(own, tolerance)
+                _, first = np.unique(classes, return_index=True)
+                parts.append(Part(subset, classes, np.ascontiguousarray(own[:, first[:, None], first[None, :]])))
+        return scale, tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class OnCells(Precisions):
+    """Some precisions of a schema on some of its cells.
+
+    Attributes:
+        weights: of the schema.
+        numbers: `(K,)` which of its precisions they are.
+        cells: `(k,)`.
+    """
+
+    weights: MeasuredWeights
+    numbers: IntArray
+    cells: IntArray
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def least(self) -> float:
+        """See `Precisions`; on some of the cells it is no less than on all."""
+        return float(self.weights.leasts[self.numbers].min())
+
+    def matrices(self) -> FloatArray:
         """See `Precisions`."""
-        parts = ((self.on(at), [kind]) for kind, at in zip(kinds, cells, strict=True))
-        return np.stack([replace(p, scale=p.scale[kind], joint=p.joint[kind]).matrices()[0] for p, kind in parts])
+        return self.weights.basis.dense(self.weights.table[self.numbers], self.cells)
 
+    def diagonals(self) -> FloatArray:
+        """See `Precisions`."""
+        asymmetric = self.weights.basis.cell_blocks[0][self.cells]
+        return np.diagonal(self.weights.table[self.numbers, -1], axis1=1, axis2=2)[:, asymmetric]
 
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Weights on the sums over the groups of a partition.
+    @cached_property
+    def _parts(self) -> list[tuple[IntArray, InPieces, FloatArray]]:
+        """Of each part the sum that each cell is in `(k,)`, all n g sums, and the forms `(K, g, g)`."""
+        asymmetric, symmetric = (each[self.cells] for each in self.weights.basis.cell_blocks)
+        out = []
+        for part in self.weights.parts[1]:
+            _, values = np.unique(symmetric[:, part.subset], axis=0, return_inverse=True)
+            g = part.forms.shape[-1]
+            at = values.ravel() * g + part.classes[asymmetric]
+            out.append((at, InPieces(sums_over(at, (int(values.max(initial=0)) + 1) * g)), part.forms[self.numbers]))
+        return out
 
-    Attributes:
-        group: `(n_cells,)` cell -> group.
-        size: the number of groups.
-        weights: the weights `(m, g, g)` of some kinds `(m,)` on some groups `(g,)`.
-    """
-
-    group: IntArray
-    size: int
-    weights: Callable[[IntArray, IntArray], FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
-class FewSums:
-    """Precisions on all cells of a schema that are a multiple of the identity and weights on partitions of the cells.
-
-    Attributes:
-        scale: `(K,)` the multiple.
-        partitions: of the cells; one at least.
-    """
-
-    scale: FloatArray
-    partitions: tuple[Partition, ...]
-
-    @classmethod
-    def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:
-        """From a `Basis.pattern_table` `(K, n_blocks, a, a)`.
-
-        A partition is by the values of some symmetric attributes and by asymmetric cells that are alike. None where the
-        precisions have no such form, or have it with too many sums.
-        """
-        if basis.n_asymmetric > MOST_ASYMMETRIC:
-            return None
-        forms = _by_subset(basis, table)
-        tolerance = SAME * largest_of(table)
-        scale = np.asarray(np.linalg.eigvalsh(forms[:, -1])[:, 0], dtype=np.float64)
-        if scale.min() <= tolerance:
-            return None
-        forms[:, -1] -= scale[:, None, None] * np.eye(basis.n_asymmetric)
-        found: list[tuple[int, IntArray, list[int]]] = []
-        for subset in sorted(range(basis.n_blocks), key=lambda number: -int(basis.subsets[number].sum())):
-            if np.abs(forms[:, subset]).max() <= tolerance:
-                continue
-            classes = _classes_of_forms(forms[:, subset], tolerance)
-            for finer, of_finer, within in found:
-                if not (basis.subsets[subset] & ~basis.subsets[finer]).any() and each_in_one(of_finer, classes):
-                    within.append(subset)
-                    break
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """See `Precisions`."""
+        out, columns = self.weights.parts[0][self.numbers][kinds] * cells, cells.shape[1]
+        for at, sums, forms in self._parts:
+            g = forms.shape[-1]
+            by_column = np.ascontiguousarray(sums.of(cells).reshape(-1, g, columns).transpose(2, 0, 1))
+            if len(forms) * FEW_KINDS > columns:
+                weighted = by_column @ forms[kinds]
             else:
-                found.append((subset, classes, [subset]))
-        groups = [
-            (classes.max() + 1) * int(np.prod(np.array(basis.symmetric_shape)[basis.subsets[subset]]))
-            for subset, classes, _ in found
-        ]
-        if not found or sum(size**2 for size in groups) > MOST_WEIGHTS:
-            return None
-        return cls(scale, tuple(_partition(basis, forms, *one) for one in found))
-
-    def on(self, kinds: IntArray, cells: IntArray, leasts: FloatArray | None = None) -> SumWeights:
-        """Some of the precisions on some of the cells; `leasts` as of `SumWeights.made`."""
-        sums, weights = [], []
-        for partition in self.partitions:
-            present, group = np.unique(partition.group[cells], return_inverse=True)
-            sums.append(sums_over(group, len(present)))
-            weights.append(partition.weights(kinds, present))
-        joint = np.stack([block_diag(*own) for own in zip(*weights, strict=True)])
-        return SumWeights.made(self.scale[kinds], [], sp.csr_array(sp.vstack(sums)), joint, leasts)
-
-
-def few_sums_of(basis: Basis, table: FloatArray) -> FewSums | None:
-    """As `FewSums.of`; what few classes have, as those of leaves, is the same in many batches, and found once."""
-    if table.nbytes > MOST_REMEMBERED:
-        return FewSums.of(basis, table)
-    return _remembered(basis.shape, basis.symmetric, table.shape, table.tobytes())
-
-
-@lru_cache(maxsize=16)
-def _remembered(
-    shape: tuple[int, ...], symmetric: tuple[int, ...], of_table: tuple[int, ...], numbers: bytes
-) -> FewSums | None:
-    return FewSums.of(Basis(shape, symmetric), np.frombuffer(numbers, dtype=np.float64).reshape(of_table))
-
-
-def _by_subset(basis: Basis, table: FloatArray) -> FloatArray:
-    """`(K, n_blocks, a, a)`: what cells that agree on a subset of the attributes have more than on each smaller one."""
-    forms = table.copy()
-    for j in range(len(basis.symmetric)):
-        inside = np.flatnonzero(basis.subsets[:, j])
-        forms[:, inside] -= forms[:, inside - (1 << (len(basis.symmetric) - 1 - j))]
-    return forms
+                weighted = np.empty_like(by_column)
+                for kind, form in enumerate(forms):
+                    weighted[kinds == kind] = by_column[kinds == kind] @ form
+            out += weighted.transpose(1, 2, 0).reshape(-1, columns)[at]
+        return out
 
 
 def _classes_of_forms(forms: FloatArray, tolerance: float) -> IntArray:
@@ -300,28 +307,3 @@ def _classes_of_forms(forms: FloatArray, tolerance: float) -> IntArray:
         same = np.abs(rows[left] - rows[left[0]]).max(axis=(1, 2)) <= tolerance
         number[left[same]] = new
     return number
-
-
-def _partition(basis: Basis, forms: FloatArray, subset: int, classes: IntArray, within: Sequence[int]) -> Partition:
-    """The weights of some subsets on the partition by `subset` and `classes`, which refines those by each of them."""
-    asymmetric, symmetric = basis.cell_blocks
-    key = classes[asymmetric]
-    for j in np.flatnonzero(basis.subsets[subset]):
-        key = key * basis.symmetric_shape[j] + symmetric[:, j]
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return Partition(group, len(first), partial(_weights, basis, forms, first, within))
-
-
-def _weights(
-    basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int], kinds: IntArray, groups: IntArray
-) -> FloatArray:
-    """`(m, g, g)` of some kinds `(m,)` and groups `(g,)`, a cell of each of which is in `first`."""
-    asymmetric, symmetric = basis.cell_blocks
-    cells = first[groups]
-    own, weights = asymmetric[cells], np.zeros((len(kinds), len(cells), len(cells)))
-    for one in within:
-        agree = np.ones((len(cells), len(cells)), dtype=bool)
-        for j in np.flatnonzero(basis.subsets[one]):
-            agree &= symmetric[cells, None, j] == symmetric[None, cells, j]
-        weights += np.where(agree, forms[kinds, one][:, own[:, None], own[None, :]], 0.0)
-    return weights

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from oracles.random_problems import random_marginals
 from postprocess.algebra import Basis
 from postprocess.downward.batch import UNBOUNDED
-from postprocess.families import family as family_module
+from postprocess.families import solve as solve_module
 from postprocess.families.family import Family, GroupRange, Solution, violation
-from postprocess.families.precisions import Dense, InBlocks, Precisions
+from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.solve import solve_families
-from postprocess.families.sum_weights import FewSums
+from postprocess.families.sum_weights import MeasuredWeights, OnCells
 from postprocess.marginal import Marginal, detail_of
 
 #: What the precisions of a measured family can be kept as.
-FORMS: Final = ("dense", "in blocks", "few sums")
+FORMS: Final = ("dense", "weights")
 
 
 def random_family(
@@ -157,17 +157,13 @@ def random_area(seed: int, shape: tuple[int, ...], *, held: bool, ranges: bool, 
     limits = (GroupRange(second.cell_answer, np.maximum(about - 1, 0), about + 2),) if ranges else ()
     if fixed is not None:
         upper = np.minimum(upper, exact[0, first.cell_answer])
-    precision = InBlocks(basis, basis.precision(measured)[None], np.arange(n_cells))
+    precision = _in_form("weights", basis, basis.precision(measured)[None], np.arange(n_cells))
     return Family(f"area {seed}", precision, linear[None], upper[None], None, fixed, limits)
 
 
 def _in_form(form: str, basis: Basis, blocks: np.ndarray, cells: np.ndarray) -> Precisions:
-    table = basis.pattern_table(blocks)
-    if form == "few sums":
-        few = FewSums.of(basis, table)
-        assert few is not None
-        return few.on(np.arange(len(blocks)), cells)
-    return InBlocks(basis, blocks, cells) if form == "in blocks" else Dense(basis.dense(table, cells))
+    own = OnCells(MeasuredWeights(basis, blocks), np.arange(len(blocks)), cells)
+    return own if form == "weights" else Dense(own.matrices())
 
 
 def _sums(values: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
@@ -189,9 +185,7 @@ def objective(family: Family, x: np.ndarray) -> float:
 def as_large(family: Family) -> Solution:
     """The solution if every family counts as large."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(family_module, "ALONE", 0)
-        patch.setattr(family_module, "LARGE_NUMBERS", 0)
-        patch.setattr(family_module, "LARGE_ALONE", 0)
+        patch.setattr(solve_module, "MOST_TOGETHER", 0)
         return solve_families([family], "batched")[0]
 
 

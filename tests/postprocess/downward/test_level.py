@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,13 @@ from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.downward import batch
+from postprocess.downward import assembly, batch
 from postprocess.downward import level as downward
 from postprocess.downward.assembly import BatchPass
 from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import determined, only_below
 from postprocess.errors import SolverError
 from postprocess.families import active_set, solve
-from postprocess.families import family as family_module
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again
@@ -166,28 +165,6 @@ def counting(patch: pytest.MonkeyPatch, module: object, name: str) -> list[str]:
     return calls
 
 
-def all_large(patch: pytest.MonkeyPatch) -> None:
-    """As if all families, and areas at the top, had too many cells for matrices."""
-    for name in ("ALONE", "LARGE_NUMBERS", "LARGE_ALONE"):
-        patch.setattr(family_module, name, 0)
-
-
-def on_few_sums(patch: pytest.MonkeyPatch) -> list[str]:
-    """Families that can be, on few sums."""
-    all_large(patch)
-    return counting(patch, solve, "solve_by_projection")
-
-
-def in_blocks(patch: pytest.MonkeyPatch) -> list[str]:
-    """Precisions of no form with few sums."""
-    all_large(patch)
-    patch.setattr(batch, "few_sums_of", lambda *_: None)
-    return counting(patch, batch, "InBlocks")
-
-
-WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [on_few_sums, in_blocks]
-
-
 @settings(max_examples=5)
 @example(seed=1, zeros=False, invariants=False, complete=True, estimator="full", roots=1)
 @example(seed=2, zeros=False, invariants=True, complete=True, estimator="topdown", roots=2)
@@ -208,12 +185,13 @@ def test_a_release_has_the_same_numbers(
     bounds = propagation(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros).bounds
     problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
     expected, _ = released(problem, checked=False)
-    for way in WAYS:
-        with pytest.MonkeyPatch.context() as patch:
-            used, (found, _) = way(patch), released(problem, checked=False)
-        assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
-        # Impossible cells, or few areas, can leave nothing to solve.
-        assert used or zeros or not complete or problem.spine.n_leaves < 8
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "MOST_TOGETHER", 0)
+        patch.setattr(assembly, "MOST_TOGETHER", 0)
+        used, (found, _) = counting(patch, solve, "solve_by_projection"), released(problem, checked=False)
+    assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
+    # Impossible cells, or few areas, can leave nothing to solve.
+    assert used or zeros or not complete or problem.spine.n_leaves < 8
 
 
 LEAST, MOST = -3, 5

@@ -1,4 +1,4 @@
-"""Precisions in any form say the same as the matrices of their queries; few sums are few."""
+"""Precisions in any form say the same as the matrices of their queries; sums of measured queries are few."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oracles.random_problems import random_marginals
 from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.families import sum_weights
-from postprocess.families.precisions import Dense, InBlocks, Precisions
-from postprocess.families.sum_weights import FewSums, SumWeights, few_sums_of
+from postprocess.families.precisions import Dense, Precisions
+from postprocess.families.sum_weights import MeasuredWeights, OnCells, SumWeights
 from postprocess.marginal import Marginal, detail_of
 
 
@@ -25,9 +25,7 @@ def forms(n_kinds: int) -> dict[str, tuple[Precisions, np.ndarray]]:
     basis = Basis.of(shape, queries)
     variances = rng.uniform(1, 9, (n_kinds, len(queries)))
     blocks = np.stack([basis.precision(list(zip(queries, own, strict=True))) for own in variances])
-    cells, table = np.sort(rng.choice(120, 80, replace=False)), basis.pattern_table(blocks)
-    few = FewSums.of(basis, table)
-    assert few is not None
+    cells = np.sort(rng.choice(120, 80, replace=False))
     rows = [query_matrix(query, 120)[:, cells] for query in queries]
     matrices = np.stack([sum(a.T @ a / v for a, v in zip(rows, own, strict=True)) for own in variances])
     sums = sp.csr_array((np.arange(80)[None, :] % 3 == np.arange(3)[:, None]).astype(np.float64))
@@ -37,8 +35,7 @@ def forms(n_kinds: int) -> dict[str, tuple[Precisions, np.ndarray]]:
     of_weights = np.stack([s * np.eye(80) + sum(same) + sums.T @ j @ sums for s, j in zip(scale, joint, strict=True)])
     return {
         "dense": (Dense(matrices), matrices),
-        "blocks": (InBlocks(basis, blocks, cells), matrices),
-        "few sums": (few.on(np.arange(n_kinds), cells), matrices),
+        "measured": (OnCells(MeasuredWeights(basis, blocks), np.arange(n_kinds), cells), matrices),
         "weights": (SumWeights.made(scale, wide, sums, joint), of_weights),
     }
 
@@ -62,17 +59,20 @@ def test_all_that_is_asked_is_as_of_matrices(
     assert np.allclose(found.times(x, kind), expected, rtol=1e-10, atol=1e-10)
     assert np.allclose(found.matrices(), matrices, rtol=1e-11, atol=1e-11)
     assert np.allclose(found.diagonals(), np.diagonal(matrices, axis1=1, axis2=2), rtol=1e-11)
-    some = np.flatnonzero(rng.random(80) < 0.5)
-    assert np.allclose(found.on(some).matrices(), matrices[:, some[:, None], some], rtol=1e-11, atol=1e-11)
+    if isinstance(found, SumWeights):
+        some = np.flatnonzero(rng.random(80) < 0.5)
+        assert np.allclose(found.on(some).matrices(), matrices[:, some[:, None], some], rtol=1e-11, atol=1e-11)
     assert 0.0 < found.least() <= np.linalg.eigvalsh(matrices).min() * (1 + 1e-9)
+    if not isinstance(found, Dense):
+        return
     for n in (5, 67):
         cells = np.stack([rng.permutation(80)[:n] for _ in own])
         parts = np.stack([matrices[number][np.ix_(at, at)] for number, at in zip(own, cells, strict=True)])
         assert np.allclose(found.principal(own, cells), parts, rtol=1e-11, atol=1e-11)
 
 
-def random_table(rng: np.random.Generator, shape: tuple[int, ...], *, detail: bool) -> tuple[Basis, np.ndarray]:
-    """A pattern table of three classes: measured alike but for the variances, and what two of them say of their sum."""
+def random_weights(rng: np.random.Generator, shape: tuple[int, ...], *, detail: bool) -> MeasuredWeights:
+    """Precisions of three classes: measured alike but for the variances, and what two of them say of their sum."""
     marginals = random_marginals(rng, shape, recode=True)
     some = [marginal for marginal in marginals if marginal.size < np.prod(shape) and rng.random() < 0.4]
     queries: list[Marginal] = [*some, *([detail_of(shape)] if detail else [])] or [marginals[0]]
@@ -81,44 +81,58 @@ def random_table(rng: np.random.Generator, shape: tuple[int, ...], *, detail: bo
     blocks = [first, second]
     if detail:
         blocks.append(first + np.linalg.inv(np.linalg.inv(first) + np.linalg.inv(second)))
-    return basis, basis.pattern_table(np.stack(blocks))
+    return MeasuredWeights(basis, np.stack(blocks))
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 10**6), shape=st.sampled_from([(7,), (6, 4), (5, 3, 4), (8, 2, 3, 2)]))
-def test_few_sums_are_the_matrices_of_any_classes_on_any_cells(seed: int, shape: tuple[int, ...]) -> None:
-    """Where the detail is measured, and the schema is one that has few sums; else there are none."""
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.sampled_from([(7,), (6, 4), (5, 3, 4), (8, 2, 3, 2)]),
+    detail=st.booleans(),
+    few=st.sampled_from([1, 8]),
+)
+def test_weights_on_sums_are_the_matrices_of_any_classes_on_any_cells(
+    seed: int, shape: tuple[int, ...], detail: bool, few: int
+) -> None:
+    """Also where the detail is not measured, and whether children of one class are worked on together or not."""
     rng = np.random.default_rng(seed)
-    assert FewSums.of(*random_table(rng, shape, detail=False)) is None
-    basis, table = random_table(rng, shape, detail=True)
-    found, cells = FewSums.of(basis, table), np.flatnonzero(rng.random(int(np.prod(shape))) < 0.7)
-    assert found is not None or np.prod(shape) == basis.n_blocks * basis.n_asymmetric or basis.n_asymmetric == 1
-    if found is None or not len(cells):
+    weights, cells = random_weights(rng, shape, detail=detail), np.flatnonzero(rng.random(int(np.prod(shape))) < 0.7)
+    if not len(cells):
         return
-    kinds = rng.permutation(len(table))[: 1 + seed % 3]
-    own, expected = found.on(kinds, cells), basis.dense(table[kinds], cells)
-    assert np.allclose(own.matrices(), expected, rtol=0, atol=1e-12 * np.abs(table).max())
+    kinds = rng.permutation(len(weights.blocks))[: 1 + seed % 3]
+    own, expected = OnCells(weights, kinds, cells), weights.basis.restricted(weights.blocks[kinds], cells)
+    most = np.abs(expected).max()
+    assert np.allclose(own.matrices(), expected, rtol=0, atol=1e-12 * most)
     of, x = rng.integers(0, len(kinds), 6), rng.normal(size=(len(cells), 6))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sum_weights, "FEW_KINDS", few)
+        found = own.times_columns(x, of)
     products = np.stack([expected[kind] @ column for kind, column in zip(of, x.T, strict=True)], axis=1)
-    assert np.allclose(own.times_columns(x, of), products, rtol=0, atol=1e-11 * np.abs(products).max())
+    assert np.allclose(found, products, rtol=0, atol=1e-11 * most * len(cells))
 
 
-def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    basis, table = random_table(np.random.default_rng(3), (5, 3, 2), detail=True)
-    first, again = few_sums_of(basis, table), few_sums_of(Basis(basis.shape, basis.symmetric), table.copy())
-    other, found = few_sums_of(basis, 2 * table), FewSums.of(basis, table)
-    assert first is not None
-    assert other is not None
-    assert found is not None
-    assert again is first
-    every = np.arange(3), np.arange(30)
-    np.testing.assert_allclose(other.on(*every).matrices(), 2 * found.on(*every).matrices(), rtol=1e-12)
-    monkeypatch.setattr(sum_weights, "MOST_REMEMBERED", table.nbytes - 1)
-    assert few_sums_of(basis, table) is not first
-    monkeypatch.setattr(sum_weights, "MOST_WEIGHTS", sum(partition.size**2 for partition in found.partitions) - 1)
-    assert FewSums.of(basis, table) is None
-    monkeypatch.undo()
-    # Power: entries taken as equal that are not, give other matrices.
+def test_sums_of_cells_that_are_alike_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ages x sex x origin by age x sex and origin: with the detail no sum is of more than these tell apart."""
+    shape = (12, 2, 6)
+    groups = np.arange(12), np.arange(2), np.arange(6)
+    nothing = [np.zeros(n, dtype=np.int64) for n in shape]
+    queries = [
+        detail_of(shape),
+        Marginal("bands", (groups[0] // 3, nothing[1], nothing[2])),
+        Marginal("age * sex", (groups[0], groups[1], nothing[2])),
+        Marginal("origin", (nothing[0], nothing[1], groups[2])),
+    ]
+    basis = Basis.of(shape, queries)
+    weights = MeasuredWeights(basis, basis.precision([(query, 2.0) for query in queries])[None])
+    sizes = [part.forms.shape[-1] * np.prod(np.array(basis.symmetric_shape)[part.subset]) for part in weights.parts[1]]
+    assert sum(sizes) <= 12 * 2 + 6 + 12
+    x, own = (
+        np.random.default_rng(1).normal(size=(144, 1)),
+        OnCells(weights, np.zeros(1, dtype=np.int64), np.arange(144)),
+    )
+    kind = np.zeros(1, dtype=np.int64)
+    assert np.allclose(own.times_columns(x, kind)[:, 0], own.matrices()[0] @ x[:, 0])
+    # Power: entries taken as equal that are not, give other products.
     monkeypatch.setattr(sum_weights, "_classes_of_forms", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
-    wrong = FewSums.of(basis, table)
-    assert wrong is None or np.abs(wrong.on(*every).matrices() - found.on(*every).matrices()).max() > 1e-3
+    wrong = OnCells(MeasuredWeights(basis, weights.blocks), kind, np.arange(144))
+    assert np.abs(wrong.times_columns(x, kind)[:, 0] - own.matrices()[0] @ x[:, 0]).max() > 1e-3

@@ -25,8 +25,7 @@ from oracles.families import (
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families import active_set, projected, reference_solvers, solve
-from postprocess.families import family as family_module
+from postprocess.families import projected, reference_solvers, solve
 from postprocess.families.family import Family, GroupRange, Solution, violation
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import FreeSums, solve_by_projection
@@ -86,7 +85,7 @@ def test_every_form_of_precisions_gives_the_same_solution(
     assert off(of_form["dense"], expected) < 1e-5
     for form, family in of_form.items():
         assert np.abs(as_large(family).x - expected).max() < 1e-7, form
-    exact = solve_by_projection(of_form["few sums"])
+    exact = solve_by_projection(of_form["weights"])
     assert exact is None or np.abs(exact.x - expected).max() < 1e-7
     assert exact is not None or children == 1
 
@@ -129,7 +128,7 @@ HARD: dict[str, Family] = {
     **{f"concentrated {seed}": concentrated(seed) for seed in range(10)},
     "at a corner": at_a_corner(),
     "hundreds of millions": times_as_many(measured_family(5, 4, shape=(6, 2, 3), held=1), 1e7),
-    "tens of millions on few sums": times_as_many(measured_family(3, 5, held=2, form="few sums"), 1e6),
+    "tens of millions on few sums": times_as_many(measured_family(3, 5, held=2, form="weights"), 1e6),
     "hardly measured": scaled(random_family(1, children=4, cells=5), 1e-8),
 }
 
@@ -143,8 +142,12 @@ def test_hard_families_are_solved(name: str) -> None:
         assert np.abs(solution.x - solve_with_cvxpy(family).x).max() < 1e-4
 
 
-def never_wrong(sums: FreeSums, gradient: FloatArray) -> FloatArray:
-    return np.abs(gradient - sums.multipliers(*sums.of(gradient * sums.mask)))
+right_lagrangian = FreeSums.lagrangian
+
+
+def never_wrong(sums: FreeSums, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+    left, mu = right_lagrangian(sums, gradient)
+    return np.abs(left), mu
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ def test_the_conditions_notice_another_point(
     monkeypatch: pytest.MonkeyPatch, where: object, name: str, fault: object
 ) -> None:
     """Power: cells that are never released, rounds that end too early, and a thousandth of a person moved."""
-    family = measured_family(2, 5, shape=(20, 2, 8), form="few sums")
+    family = measured_family(2, 5, shape=(20, 2, 8), form="weights")
     right = solve_by_projection(family)
     assert right is not None
     assert off(family, right.x) < 1e-5
@@ -190,9 +193,9 @@ def unsolved(*_: Any, **__: Any) -> None:
     ("form", "faults"),
     [
         ("dense", [(solve, "solve_by_projection", unsolved)]),
-        ("few sums", [(projected, "MOST_ROUNDS", 1)]),
-        ("few sums", [(projected, "MOST_STEPS", 1)]),
-        ("in blocks", [(projected, "MOST_HELD", 0), (projected, "MOST_ROUNDS", 1)]),
+        ("weights", [(projected, "MOST_ROUNDS", 1)]),
+        ("weights", [(projected, "MOST_STEPS", 1)]),
+        ("weights", [(projected, "MOST_HELD", 0), (projected, "MOST_ROUNDS", 1)]),
     ],
     ids=["none", "few rounds", "few steps", "many held"],
 )
@@ -275,29 +278,9 @@ def test_an_area_is_solved_without_matrices_of_all_cells(seed: int, held: bool, 
         assert off(dense, x) < 1e-5
 
 
-def test_cells_that_the_solution_without_ranges_lacks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    area = random_area(4, (4, 3, 9, 2), held=True, ranges=True, zeros=False)
-    expected, relaxed = as_large(area).x, solve_by_projection(replace(area, ranges=()))
-    assert relaxed is not None
-    assert violation(area, relaxed.x) > 0.1
-    fewer = np.where(np.arange(area.n_cells) % 5 > 0, relaxed.x, 0.0)
-    monkeypatch.setattr(solve, "solve_by_projection", lambda _: replace(relaxed, x=fewer))
-    assert np.abs(as_large(area).x - expected).max() < 1e-6
-
-
 def test_an_area_at_the_top_may_be_empty() -> None:
     """Its solution without ranges has no positive cell, and no range asks for one."""
     area = random_family(170, children=1, cells=2, parent=False, ranges=True)
     (alone,), x = solve_batched([area]), as_large(area).x
     assert np.array_equal(alone.x, x)
     assert not x.any()
-
-
-def test_large_families_are_solved_again_from_what_they_were_near_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of the same number of cells are not worked on together: each has a factor of its own."""
-    together = [measured_family(seed, 4, shape=(6, 2, 3), held=1) for seed in (3, 3)]
-    near = solve_families(together, "batched")
-    monkeypatch.setattr(active_set, "ALONE", 0)
-    monkeypatch.setattr(family_module, "ALONE", 0)
-    for first, again in zip(near, solve_families(together, "batched", near), strict=True):
-        assert np.abs(first.x - again.x).max() < 1e-8
