@@ -237,9 +237,9 @@ def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fac
             gap = gap or f'"{finest.name}" has {finest.size:,} groups and coarser queries are bounded too'
     if chain is None or gap:
         # Only sums of the bounds, tightened by what nested ones imply for each other.
-        return Fact(tuple(_summed(bound, offsets[:-1]) for bound in _tightened(listed, possible)), gap=gap)
+        return Fact(tuple(summed(bound, offsets[:-1]) for bound in _tightened(listed, possible)), gap=gap)
     if finest is None:
-        return Fact(tuple(_summed(bound, offsets[:-1]) for bound in listed))
+        return Fact(tuple(summed(bound, offsets[:-1]) for bound in listed))
     return _stated(_of_parents(finest, below.sets, chain, offsets, possible), listed, offsets[:-1], finest, possible)
 
 
@@ -287,15 +287,15 @@ def _stated(
     stated: list[int] = [1 << group for group in range(finest.size)]
     bounds = []
     for bound in listed:
-        summed = _summed(bound, starts)
+        own = summed(bound, starts)
         if refines(finest, bound.marginal, possible):
             for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
                 if part.size:
                     number = int(np.bitwise_or.reduce(1 << part))
                     stated.append(number)
-                    summed.lower[:, answer] = np.maximum(summed.lower[:, answer], sets.lower[:, number])
-                    summed.upper[:, answer] = np.minimum(summed.upper[:, answer], sets.upper[:, number])
-        bounds.append(summed)
+                    own.lower[:, answer] = np.maximum(own.lower[:, answer], sets.lower[:, number])
+                    own.upper[:, answer] = np.minimum(own.upper[:, answer], sets.upper[:, number])
+        bounds.append(own)
     if finest.grouping not in {bound.marginal.grouping for bound in listed}:
         singles = [1 << group for group in range(finest.size)]
         bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
@@ -333,7 +333,8 @@ def query_of_set(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | 
     return Marginal(f"{finest.name} (set)", tuple(groups)), answer
 
 
-def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+def summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+    """Bounds on the sums over the runs of geounits that begin at `starts`."""
     lower = np.add.reduceat(bound.lower, starts, axis=0)
     return GroupBounds(bound.name, bound.marginal, lower, bounded_sum(bound.upper, starts))
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.bounds.declare import UNBOUNDED, bounded_sum, merged, trivial
+from postprocess.bounds.declare import UNBOUNDED, merged, summed, trivial
 from postprocess.errors import InfeasibleError
 from postprocess.marginal import join
 from postprocess.problem import Constraints, GroupBounds
@@ -84,7 +84,7 @@ class SpineSection:
 def limits(statement: BoundStatement) -> tuple[FloatArray, FloatArray]:
     """Lower and upper bounds as real numbers; upper ones are infinite where there is none."""
     upper = statement.bounds.upper.astype(np.float64)
-    return np.maximum(statement.bounds.lower, 0).astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
+    return statement.bounds.lower.astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _folded(
             stated = [[BoundStatement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
             return [*stated, statements], np.flatnonzero(wrong).tolist()
         starts = spine.child_offsets(level - 1)[:-1]
-        below = [BoundStatement(_summed(bound, starts), " and ".join(names)) for bound in together]
+        below = [BoundStatement(summed(bound, starts), " and ".join(names)) for bound in together]
         level -= 1
 
 
@@ -327,11 +327,6 @@ def _impossible(bound: GroupBounds, possible: BoolArray) -> BoolArray:
     out = np.ones(bound.marginal.size, dtype=bool)
     out[bound.marginal.cell_answer[possible]] = False
     return out
-
-
-def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
-    lower = bound.lower if (bound.lower >= 0).all() else np.maximum(bound.lower, 0)
-    return replace(bound, lower=np.add.reduceat(lower, starts, axis=0), upper=bounded_sum(bound.upper, starts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +425,7 @@ class StatedBounds:
         statement = part.statements[key.level][key.statement]
         bounds = statement.bounds
         geounits = proof.rows[key]
-        low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
+        low = int(bounds.lower[geounits, key.answer].sum())
         high = int(bounds.upper[geounits, key.answer].sum())
         opposite = replace(key, at_least=not key.at_least)
         if low == high and opposite in proof.rows and not key.at_least:
