@@ -275,14 +275,14 @@ class Basis:
         return Basis(shape, tuple(range(1, len(shape)))), np.flatnonzero(self._within(keep))
 
     def answers_in_order(self, marginal: Marginal, summed: FloatArray) -> FloatArray:
-        """Answers `(n, size)` from histograms summed to the marginal's kept attributes, `(n, a, kept sizes)`.
+        """Answers `(n, size)` from histograms `(n, a, n_1 or 1, ...)`, summed over symmetric attributes that it sums.
 
-        The marginal may recode symmetric attributes.
+        The marginal may recode symmetric attributes, or sum out those that are not summed yet.
         """
-        shaped = summed.reshape(len(summed), self.n_asymmetric, *summed.shape[2:])
+        shaped = summed
         for axis, j in enumerate(self.symmetric, start=2):
             group = marginal.groups[j]
-            if marginal.sizes[j] > 1 and not np.array_equal(group, np.arange(len(group))):
+            if shaped.shape[axis] == len(group) and not np.array_equal(group, np.arange(len(group))):
                 indicator = np.arange(marginal.sizes[j])[:, None] == group
                 shaped = np.moveaxis(np.tensordot(shaped, indicator * 1.0, axes=(axis, 1)), -1, axis)
         folded = self.recode(marginal) @ shaped.reshape(len(summed), self.n_asymmetric, -1)

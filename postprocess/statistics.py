@@ -206,31 +206,19 @@ def average_sizes(persons: Counted, households: Counted, least: int, most: int) 
         return Averages(values, None, None)
     below, above, more = p - persons.lows, persons.highs - p, households.highs - h
     fewer = np.minimum(h - households.lows, h)  # there are no fewer than none
-    if least < 0:
-        low, high = _signed_low_end(p, h, below, more, fewer), -_signed_low_end(-p, h, above, more, fewer)
-    else:
-        low, high = _low_end(p, h, np.minimum(below, p), more), _high_end(p, h, above, fewer)
+    if least >= 0:
+        below = np.minimum(below, p)
+    low, high = _low_end(p, h, below, more, fewer), -_low_end(-p, h, above, more, fewer)
     known = some & ~np.isnan(low) & ~np.isnan(high)
     low = np.where(known, np.minimum(np.clip(low, least, most), values), np.nan)
     return Averages(values, low, np.where(known, np.maximum(np.clip(high, least, most), values), np.nan))
 
 
-def _low_end(p: FloatArray, h: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-    """The lower root, in a form that stays finite where high r_2 is far: low r_1 is not negative, so below <= p."""
-    root = np.sqrt(np.maximum(above**2 * (p**2 - below**2) + below**2 * h**2, 0.0))
-    denominator = p * h + root
-    return np.divide(p**2 - below**2, denominator, out=np.where(np.isnan(root), np.nan, 0.0), where=denominator > 0)
+def _low_end(p: FloatArray, h: FloatArray, below: FloatArray, more: FloatArray, fewer: FloatArray) -> FloatArray:
+    """The lower root, of any sign; infinite where there may be no households, and the sum may be below 0.
 
-
-def _high_end(p: FloatArray, h: FloatArray, above: FloatArray, below: FloatArray) -> FloatArray:
-    """The upper root; infinite where there may be no households at all."""
-    square = h**2 - below**2
-    root = np.sqrt(np.maximum(p**2 * below**2 + above**2 * square, 0.0))
-    return np.divide(p * h + root, square, out=np.where(np.isnan(root), np.nan, np.inf), where=square > 0)
-
-
-def _signed_low_end(p: FloatArray, h: FloatArray, below: FloatArray, more: FloatArray, fewer: FloatArray) -> FloatArray:
-    """The lower root, of any sign; infinite where there may be no households, and the sum may be below 0."""
+    The upper root is that of minus the sum, with the other sign.
+    """
     aside = np.where(p - below < 0, fewer, more)
     root = np.sqrt(np.maximum(aside**2 * (p**2 - below**2) + below**2 * h**2, 0.0))
     unknown = np.isnan(root)

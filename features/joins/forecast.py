@@ -102,7 +102,9 @@ def _upward(
     """Variances and covariance `(n,)` of two sums from what is measured in each subtree."""
     classes = expectation.classes[level]
     own = classes.own
-    blocks = LevelVariances(classes.downward, covariances.upward[own], classes.unmeasured[own], classes.known[own])
+    blocks = LevelVariances(
+        classes.downward, covariances.upward[own], classes.info.unmeasured[own], classes.info.known[own]
+    )
     found = moments(expectation.basis, blocks, left, right)
     first, second, both = (each[classes.downward, 0] for each in found)
     return first, second, both

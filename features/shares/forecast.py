@@ -202,8 +202,8 @@ def _upward(
     """Variances `(n, size)` of the query's answers by what each subtree measures; infinite where that is nothing."""
     classes, basis, marginal = expectation.classes[level], expectation.basis, share.query
     variances = np.maximum(basis.answer_variances(planned[level].upward, marginal), 0.0)
-    variances[basis.answer_variances(classes.unmeasured, marginal) > BLIND] = np.inf
-    return np.asarray(variances[classes.upward])
+    variances[basis.answer_variances(classes.info.unmeasured, marginal) > BLIND] = np.inf
+    return np.asarray(variances[classes.classes])
 
 
 @dataclass(frozen=True, eq=False)

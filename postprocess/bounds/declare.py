@@ -14,7 +14,7 @@ What the children of a geounit allow together, as bounds on the geounit; see `pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -50,9 +50,9 @@ def sum_of_upper(upper: IntArray) -> IntArray:
     return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
 
 
-def _added(upper: IntArray, more: IntArray) -> IntArray:
-    """The sum of two arrays of upper bounds, either of which may be `UNBOUNDED`."""
-    return np.where((upper >= UNBOUNDED) | (more >= UNBOUNDED), UNBOUNDED, upper + more)
+def _added(upper: IntArray, more: IntArray, less: IntArray | int = 0) -> IntArray:
+    """The sum of two arrays of upper bounds, either of which may be `UNBOUNDED`, less a third one."""
+    return np.where((upper >= UNBOUNDED) | (more >= UNBOUNDED), UNBOUNDED, upper + more - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +78,17 @@ class SetBounds:
         return np.arange(self.lower.shape[1])
 
     def with_block(self, block: int, lower: IntArray, upper: IntArray) -> SetBounds:
-        """With `lower <= x(block) <= upper`, both `(n,)`; nothing so far may tie the block to groups outside of it."""
-        outside, rest = self._sets & ~block, block & ~self._sets
-        high = np.where(
-            upper[:, None] >= UNBOUNDED,
-            UNBOUNDED,
-            _added(self.upper[:, outside], upper[:, None] - self.lower[:, rest]),
+        """With `lower <= x(block) <= upper`, both `(n,)`; a block of several groups is tied to no others before."""
+        outside, joined, rest = self._sets & ~block, self._sets | block, block & ~self._sets
+        sums = _added(self.upper[:, joined], self.upper[:, self._sets & block])
+        high = np.minimum(
+            _added(self.upper[:, outside], upper[:, None], self.lower[:, rest]), _added(sums, -lower[:, None])
         )
-        low = self.lower[:, outside] + lower[:, None] - self.upper[:, rest]
+        low = np.maximum(
+            self.lower[:, outside] + lower[:, None] - self.upper[:, rest],
+            self.lower[:, joined] + self.lower[:, self._sets & block] - upper[:, None],
+        )
         return SetBounds(np.maximum(self.lower, low), np.minimum(self.upper, high))
-
-    def with_group(self, group: int, lower: IntArray, upper: IntArray) -> SetBounds:
-        """With `lower <= x(group) <= upper` for one group, both `(n,)`."""
-        bit = 1 << group
-        inside = (self._sets & bit) > 0
-        without, joined = self._sets & ~bit, self._sets | bit
-        high_in = _added(self.upper[:, without], upper[:, None])
-        high_out = np.where(self.upper[:, joined] >= UNBOUNDED, UNBOUNDED, self.upper[:, joined] - lower[:, None])
-        low_in = self.lower[:, without] + lower[:, None]
-        low_out = self.lower[:, joined] - upper[:, None]
-        return SetBounds(
-            np.maximum(self.lower, np.where(inside, low_in, low_out)),
-            np.minimum(self.upper, np.where(inside, high_in, high_out)),
-        )
 
     def added_up(self, starts: IntArray) -> SetBounds:
         """Sums over runs of geounits that begin at `starts`."""
@@ -137,8 +125,7 @@ class SetBounds:
                 )
                 others_low = self.lower[:, parts].sum(axis=1)
                 others_high = sum_of_upper(self.upper[:, parts])
-                upper_of_all = self.upper[:, every]
-                left = np.where(upper_of_all >= UNBOUNDED, UNBOUNDED, upper_of_all - others_low)
+                left = _added(self.upper[:, every], -others_low)
                 implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)
                 implied_high = np.minimum(implied_high, left)
             known.add(subset)
@@ -229,100 +216,86 @@ def implies(given: GroupBounds, implied: GroupBounds, possible: BoolArray) -> bo
     return False
 
 
-def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fact | None, possible: BoolArray) -> Fact:
+def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fact, possible: BoolArray) -> Fact:
     """What the geounits of a level allow their parents, from their own bounds and those that their children imply."""
-    starts = spine.child_offsets(level - 1)[:-1]
-    listed = [bound for bound in merged([*own, *(below.bounds if below else ())]) if not trivial(bound)]
-    if below is not None and below.gap:
-        return _open(listed, starts, possible, below.gap)
-    if below is not None and below.sets is not None and below.finest is not None:
-        return _above_sets(own, listed, below.finest, below.sets, starts, possible)
-    chain = nested(needed(listed, possible), possible)
-    if chain is None:
-        names = " and ".join(f'"{bound.marginal.name}"' for bound in needed(listed, possible))
-        return _open(listed, starts, possible, f"the bounded queries {names} cross each other")
-    if len(chain) <= 1:
-        return Fact(tuple(_summed(bound, starts) for bound in listed))
-    finest = chain[-1].marginal
-    if finest.size > MOST_GROUPS:
-        reason = f'"{finest.name}" has {finest.size:,} groups and coarser queries are bounded too'
-        return _open(listed, starts, possible, reason)
-    sets = _sets_of_chain(chain, starts, possible)
-    return _stated(sets, chain, listed, starts, possible)
+    offsets = spine.child_offsets(level - 1)
+    listed = [bound for bound in merged([*own, *below.bounds]) if not trivial(bound)]
+    finest, gap = below.finest, below.gap
+    stated = needed(listed, possible) if finest is None else [bound for bound in own if not trivial(bound)]
+    chain = nested(stated, possible)
+    if finest is not None:
+        for bound in stated:
+            in_one = len(np.unique(bound.marginal.cell_answer[possible])) == 1
+            if not in_one and bound.marginal.grouping != finest.grouping:
+                gap = gap or f'"{bound.marginal.name}" is bounded above bounds on "{finest.name}" and coarser queries'
+    elif chain is None:
+        names = " and ".join(f'"{bound.marginal.name}"' for bound in stated)
+        gap = gap or f"the bounded queries {names} cross each other"
+    elif len(chain) > 1:
+        finest = chain[-1].marginal
+        if finest.size > MOST_GROUPS:
+            gap = gap or f'"{finest.name}" has {finest.size:,} groups and coarser queries are bounded too'
+    if chain is None or gap:
+        # Only sums of the bounds, tightened by what nested ones imply for each other.
+        return Fact(tuple(summed(bound, offsets[:-1]) for bound in _tightened(listed, possible)), gap=gap)
+    if finest is None:
+        return Fact(tuple(summed(bound, offsets[:-1]) for bound in listed))
+    return _stated(_of_parents(finest, below.sets, chain, offsets, possible), listed, offsets[:-1], finest, possible)
 
 
-def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: BoolArray) -> SetBounds:
-    """The bounds on all sets of the finest query's groups, summed over each parent; some parents at a time."""
-    finest = chain[-1]
-    exists = np.zeros(finest.marginal.size, dtype=bool)
-    exists[finest.marginal.cell_answer[possible]] = True
-    offsets = np.append(starts, len(finest.lower))
+def _of_parents(
+    finest: Marginal, sets: SetBounds | None, chain: Sequence[GroupBounds], offsets: IntArray, possible: BoolArray
+) -> SetBounds:
+    """The bounds on all sets of the finest query's groups, summed over each parent; some parents at a time.
+
+    Args:
+        finest: the query.
+        sets: what the children's subtrees allow; None for anything.
+        chain: their own bounds, coarse to fine.
+        offsets: `(n_parents + 1,)` the children of each parent.
+        possible: `(n_cells,)`.
+    """
+    if sets is None:
+        none = np.ones(finest.size, dtype=bool)
+        none[finest.cell_answer[possible]] = False
+        sets = SetBounds.of_groups(chain[-1].lower, np.where(none, 0, chain[-1].upper))
+        chain = chain[:-1]
     parts: list[SetBounds] = []
-    for first, last in runs(offsets, max(1, _CHUNK >> finest.marginal.size)):
+    for first, last in runs(offsets, max(1, _CHUNK >> finest.size)):
         rows = slice(int(offsets[first]), int(offsets[last]))
-        sets = SetBounds.of_groups(finest.lower[rows], np.where(exists, finest.upper[rows], 0))
-        for bound in reversed(chain[:-1]):
-            for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
-                block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
-                sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
-        parts.append(sets.added_up(starts[first:last] - starts[first]))
+        part_sets = SetBounds(sets.lower[rows], sets.upper[rows])
+        for bound in reversed(chain):
+            for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
+                if part.size:
+                    block = int(np.bitwise_or.reduce(1 << part))
+                    part_sets = part_sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
+        parts.append(part_sets.added_up(offsets[first:last] - offsets[first]))
     return SetBounds(np.concatenate([s.lower for s in parts]), np.concatenate([s.upper for s in parts]))
 
 
-def _above_sets(
-    own: Sequence[GroupBounds],
-    listed: Sequence[GroupBounds],
-    finest: Marginal,
-    sets: SetBounds,
-    starts: IntArray,
-    possible: BoolArray,
-) -> Fact:
-    """The parents of a level whose subtrees have bounds on sets: its own bounds may be on single groups or the sum."""
-    fine: list[GroupBounds] = []
-    total: list[GroupBounds] = []
-    for bound in own:
-        if bound.marginal.grouping == finest.grouping:
-            fine.append(bound)
-        elif len(np.unique(bound.marginal.cell_answer[possible])) == 1:
-            total.append(bound)
-        elif not trivial(bound):
-            reason = f'"{bound.marginal.name}" is bounded above bounds on "{finest.name}" and coarser queries'
-            return _open(listed, starts, possible, reason)
-    for bound in fine:
-        for group in range(finest.size):
-            sets = sets.with_group(group, bound.lower[:, group], bound.upper[:, group])
-    for bound in total:
-        answer = int(bound.marginal.cell_answer[possible][0])
-        sets = sets.with_block(sets.lower.shape[1] - 1, bound.lower[:, answer], bound.upper[:, answer])
-    chain = [b for b in listed if refines(finest, b.marginal, possible)]
-    return _stated(sets.added_up(starts), chain, listed, starts, possible, finest)
-
-
 def _stated(
-    sets: SetBounds,
-    chain: Sequence[GroupBounds],
-    listed: Sequence[GroupBounds],
-    starts: IntArray,
-    possible: BoolArray,
-    finest: Marginal | None = None,
+    sets: SetBounds, listed: Sequence[GroupBounds], starts: IntArray, finest: Marginal, possible: BoolArray
 ) -> Fact:
-    """The sets' bounds as bounds on queries: those of the chain, and on single sets where these do not imply theirs."""
-    finest = chain[-1].marginal if finest is None else finest
+    """The sets' bounds as bounds on queries: those of nested ones, and on single sets where these do not imply theirs.
+
+    Args:
+        sets: of the parents.
+        listed: bounds of the level, which are added up too.
+        starts: `(n_parents,)` each parent's first child.
+        finest, possible: as of `_of_parents`.
+    """
     stated: list[int] = [1 << group for group in range(finest.size)]
     bounds = []
-    in_chain = {bound.marginal.grouping for bound in chain} | {finest.grouping}
     for bound in listed:
-        summed = _summed(bound, starts)
-        if bound.marginal.grouping in in_chain:
-            lower, upper = summed.lower.copy(), summed.upper.copy()
+        own = summed(bound, starts)
+        if refines(finest, bound.marginal, possible):
             for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
                 if part.size:
                     number = int(np.bitwise_or.reduce(1 << part))
                     stated.append(number)
-                    lower[:, answer] = np.maximum(lower[:, answer], sets.lower[:, number])
-                    upper[:, answer] = np.minimum(upper[:, answer], sets.upper[:, number])
-            summed = replace(summed, lower=lower, upper=upper)
-        bounds.append(summed)
+                    own.lower[:, answer] = np.maximum(own.lower[:, answer], sets.lower[:, number])
+                    own.upper[:, answer] = np.minimum(own.upper[:, answer], sets.upper[:, number])
+        bounds.append(own)
     if finest.grouping not in {bound.marginal.grouping for bound in listed}:
         singles = [1 << group for group in range(finest.size)]
         bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
@@ -360,12 +333,8 @@ def query_of_set(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | 
     return Marginal(f"{finest.name} (set)", tuple(groups)), answer
 
 
-def _open(listed: Sequence[GroupBounds], starts: IntArray, possible: BoolArray, gap: str) -> Fact:
-    """Only sums of the bounds, tightened by what nested ones imply for each other."""
-    return Fact(tuple(_summed(bound, starts) for bound in _tightened(listed, possible)), gap=gap)
-
-
-def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+def summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+    """Bounds on the sums over the runs of geounits that begin at `starts`."""
     lower = np.add.reduceat(bound.lower, starts, axis=0)
     return GroupBounds(bound.name, bound.marginal, lower, bounded_sum(bound.upper, starts))
 
@@ -397,7 +366,7 @@ def _tighten(coarse: GroupBounds, fine: GroupBounds, possible: BoolArray) -> Non
         coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], sum_of_upper(high))
         sum_low, sum_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
         others_low = low.sum(axis=1, keepdims=True) - low
-        left = np.where(sum_high >= UNBOUNDED, UNBOUNDED, sum_high - others_low)
+        left = _added(sum_high, -others_low)
         for column, group in enumerate(part):
             others_high = sum_of_upper(np.delete(high, column, axis=1))
             fine.lower[:, group] = np.maximum(fine.lower[:, group], sum_low[:, 0] - others_high)
@@ -551,13 +520,13 @@ def propagation(
     levels: list[list[GroupBounds]] = [[] for _ in spine.levels]
     on_sets: list[tuple[GroupBounds, ...]] = [() for _ in spine.levels]
     gaps: list[str] = []
-    below: Fact | None = None
+    below = Fact(())
     for level in range(spine.n_levels - 1, -1, -1):
         own = merged(bounds[level])
-        levels[level] = merged([*own, *below.bounds]) if below else own.copy()
-        on_sets[level] = below.on_sets if below else ()
+        levels[level] = merged([*own, *below.bounds])
+        on_sets[level] = below.on_sets
         if level:
-            known = below is not None and below.gap
+            known = below.gap
             below = facts_above(spine, level, own, below, possible)
             if below.gap and not known:
                 gaps.append(

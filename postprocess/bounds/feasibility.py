@@ -5,7 +5,7 @@ By how many persons constraints contradict each other, and a proof of it: the pr
 Constraints over a part of the spine as one linear programme: whether any histograms keep them.
 
 The unknowns are persons in each geounit and *atom*: cells that the bounds from that level down do not distinguish.
-A geounit's atoms are the sums of its children's; a bound is a row, or the range of an unknown if it is on one atom.
+A geounit's atoms are the sums of its children's; a bound is a row with a range.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
-from postprocess.bounds.declare import UNBOUNDED, bounded_sum, merged, trivial
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.bounds.declare import UNBOUNDED, merged, summed, trivial
 from postprocess.errors import InfeasibleError
 from postprocess.marginal import join
 from postprocess.problem import Constraints, GroupBounds
@@ -84,7 +84,7 @@ class SpineSection:
 def limits(statement: BoundStatement) -> tuple[FloatArray, FloatArray]:
     """Lower and upper bounds as real numbers; upper ones are infinite where there is none."""
     upper = statement.bounds.upper.astype(np.float64)
-    return np.maximum(statement.bounds.lower, 0).astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
+    return statement.bounds.lower.astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
 
 
 @dataclass(frozen=True)
@@ -95,153 +95,80 @@ class Verdict:
     whole: bool | None
 
 
-class RangedRows:
-    """Rows of a sparse matrix with their ranges."""
+@dataclass(frozen=True, eq=False)
+class Programme:
+    """The bounds of a section as ranges of sums of its unknowns, none of which is negative.
 
-    def __init__(self) -> None:
-        self.entries: list[tuple[IntArray, IntArray, FloatArray]] = []
-        self.low: list[FloatArray] = []
-        self.high: list[FloatArray] = []
-        self.n_rows = 0
+    Attributes:
+        sums: `(n_sums, n_unknowns)` an answer of a geounit in each row, where it is bounded.
+        low, high: `(n_sums,)` its range, infinite where it has no upper bound.
+        places: `(n_sums, 4)` its level in the section, statement, answer, and geounit.
+        balance: `(n_families, n_unknowns)` a geounit less its children, atom by atom of theirs: each row is 0.
+    """
 
-    def add(self, rows: IntArray, columns: IntArray, value: float, low: FloatArray, high: FloatArray) -> int:
-        """Add rows with the ranges `low` to `high`, of which those in `rows` (from 0) have `value` in `columns`.
+    sums: sp.csr_array
+    low: FloatArray
+    high: FloatArray
+    places: IntArray
+    balance: sp.csr_array
 
-        Returns:
-            The number of the first of them.
-        """
-        first = self.n_rows
-        self.n_rows += len(low)
-        self.low.append(low)
-        self.high.append(high)
-        self.more(rows + first, columns, value)
-        return first
+    @classmethod
+    def of(cls, part: SpineSection) -> Programme:
+        """The programme of a section."""
+        widths = [int(np.prod(part.size(level))) for level in range(len(part.rows))]
+        sums, ends, places = [], [np.zeros((2, 0))], [np.zeros((0, 4), dtype=np.int64)]
+        balance: list[list[sp.csr_array]] = []
+        for level in range(len(part.rows)):
+            n, n_atoms = part.size(level)
+            own = [sp.csr_array((0, widths[level]))]
+            for number, statement in enumerate(part.statements[level]):
+                least, most = limits(statement)
+                geounits, answers = np.nonzero((least > 0) | (most < np.inf))
+                within = _indicator(part.group(level, statement), least.shape[1])
+                own.append(sp.kron(sp.eye_array(n), within, "csr")[geounits * least.shape[1] + answers])
+                ends.append(np.stack([least[geounits, answers], most[geounits, answers]]))
+                here = np.full(len(geounits), level)
+                places.append(np.column_stack([here, np.full_like(here, number), answers, geounits]))
+            sums.append(sp.vstack(own, "csr"))
+            if level:
+                above = part.size(level - 1)[0]
+                parents = sp.kron(sp.eye_array(above), _indicator(part.coarser(level - 1), n_atoms))
+                children = sp.kron(_indicator(part.parents[level], above), sp.eye_array(n_atoms))
+                pair = {level - 1: parents, level: -children}
+                rows = above * n_atoms
+                balance.append([pair.get(one, sp.csr_array((rows, width))) for one, width in enumerate(widths)])
+        low, high = np.concatenate(ends, axis=1)
+        return cls(
+            sums=sp.block_diag(sums, "csr"),
+            low=low,
+            high=high,
+            places=np.concatenate(places),
+            balance=sp.block_array(balance, format="csr") if balance else sp.csr_array((0, sum(widths))),
+        )
 
-    def more(self, rows: IntArray, columns: IntArray, value: float) -> None:
-        """Add entries to rows that exist, by their numbers."""
-        self.entries.append((rows, columns, np.full(len(rows), value)))
 
-    def matrix(self, n_columns: int) -> sp.csr_array:
-        """The matrix of all entries, `(n_rows, n_columns)`."""
-        parts = self.entries or [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
-        rows, columns, values = (np.concatenate([part[i] for part in parts]) for i in range(3))
-        return sp.csr_array((values, (rows, columns)), shape=(self.n_rows, n_columns))
+def _indicator(group: IntArray, size: int) -> sp.csr_array:
+    """Which things are in each group, `(size, n)` zeros and ones, by the group of each, `(n,)`."""
+    return sp.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(size, len(group)))
 
 
 def decide(part: SpineSection, *, whole: bool = False, seconds: float = 60.0) -> Verdict:
     """Whether any histograms keep the section's constraints; `whole`: in whole numbers."""
-    rows = RangedRows()
-    lower: list[FloatArray] = []
-    upper: list[FloatArray] = []
-    n_columns = 0
-    above: IntArray | None = None
-    for level in range(len(part.rows)):
-        ranges = _ranges(part, level)
-        if ranges is None:
-            return Verdict(False, False)
-        low, high, wide = ranges
-        tied = np.zeros(len(low), dtype=bool)
-        for _, _, speaks in wide:
-            tied |= speaks.any(axis=1)
-        columns, n_new = _columns(part, level, tied, high > 0)
-        filled = columns >= 0
-        lower.append(np.bincount(columns[filled], low[filled], n_new).astype(np.float64))
-        upper.append(np.bincount(columns[filled], high[filled], n_new).astype(np.float64))
-        columns = np.where(filled, columns + n_columns, -1)
-        n_columns += n_new
-        for statement, group, speaks in wide:
-            least, most = limits(statement)
-            numbers = np.full(speaks.shape, -1, dtype=np.int64)
-            numbers[speaks] = np.arange(int(speaks.sum()))
-            used = filled & speaks[:, group]
-            rows.add(numbers[:, group][used], columns[used], 1.0, least[speaks], most[speaks])
-        if above is not None:
-            balance(part, level, above, columns, rows)
-        above = columns
-    return _solved(rows, np.concatenate(lower), np.concatenate(upper), whole=whole, seconds=seconds)
-
-
-def _ranges(
-    part: SpineSection, level: int
-) -> tuple[FloatArray, FloatArray, list[tuple[BoundStatement, IntArray, BoolArray]]] | None:
-    """Ranges of a level's unknowns, `(n, n_atoms)` each, and the statements that need rows; None if one cannot be kept.
-
-    With each of these statements: the answer that each atom falls in, and where it is a restriction, `(n, size)`.
-    """
-    n, n_atoms = part.size(level)
-    low, high = np.zeros((n, n_atoms)), np.full((n, n_atoms), np.inf)
-    wide = []
-    for statement in part.statements[level]:
-        group = part.group(level, statement)
-        least, most = limits(statement)
-        members = np.bincount(group, minlength=least.shape[1])
-        if (least[:, members == 0] > TOLERANCE).any() or (most < 0).any():
-            return None
-        single = members[group] == 1
-        low[:, single] = np.maximum(low[:, single], least[:, group[single]])
-        high[:, single] = np.minimum(high[:, single], most[:, group[single]])
-        high = np.where(most[:, group] == 0, 0.0, high)
-        if not single.all():
-            wide.append((statement, group))
-    if (low > high).any():
-        return None
-    rows = []
-    for statement, group in wide:
-        least, most = limits(statement)
-        present = group_sums((high > 0).astype(np.float64), group, least.shape[1])
-        if ((present == 0) & (least > 0)).any():
-            return None
-        rows.append((statement, group, ((least > 0) | (most < np.inf)) & (present > 0)))
-    return low, high, rows
-
-
-def balance(part: SpineSection, level: int, above: IntArray, columns: IntArray, rows: RangedRows) -> None:
-    """Add rows by which each geounit of the level above is the sum of its children, atom by atom of this level."""
-    n_atoms = columns.shape[1]
-    there, atom = np.nonzero(above >= 0)
-    sums = there * n_atoms + part.coarser(level - 1)[atom]
-    zeros = np.zeros(len(above) * n_atoms)
-    first = rows.add(sums, above[there, atom], 1.0, zeros, zeros)
-    geounits, atoms = np.nonzero(columns >= 0)
-    # Siblings that share an unknown stand for it once.
-    pairs = np.stack([part.parents[level][geounits] * n_atoms + atoms, columns[geounits, atoms]])
-    pairs = np.unique(pairs, axis=1)
-    rows.more(first + pairs[0], pairs[1], -1.0)
-
-
-def _columns(part: SpineSection, level: int, tied: BoolArray, exists: BoolArray) -> tuple[IntArray, int]:
-    """Number of each unknown of a level, `(n, n_atoms)`, -1 where it can only be 0; and how many there are.
-
-    At the last level, siblings whose atoms no row ties together share one unknown, their sum.
-    """
-    columns = np.full(exists.shape, -1, dtype=np.int64)
-    if level + 1 < len(part.rows) or level == 0:
-        columns[exists] = np.arange(int(exists.sum()))
-        return columns, int(exists.sum())
-    geounits, atoms = np.nonzero(exists)
-    parent = part.parents[level][geounits]
-    key = np.where(tied[geounits], len(part.parents[level]) + geounits, parent) * exists.shape[1] + atoms
-    _, numbers = np.unique(key, return_inverse=True)
-    columns[geounits, atoms] = numbers
-    return columns, int(numbers.max(initial=-1)) + 1
-
-
-def _solved(rows: RangedRows, lower: FloatArray, upper: FloatArray, *, whole: bool, seconds: float) -> Verdict:
-    if not len(lower):
-        low, high = np.concatenate([*rows.low, np.zeros(0)]), np.concatenate([*rows.high, np.zeros(0)])
-        fits = bool((low <= 0).all() and (high >= 0).all())
+    programme = Programme.of(part)
+    # Most facilities are in few areas: what is 0 where there are none needs no unknown.
+    some = np.flatnonzero(programme.sums.T @ (programme.high == 0) == 0)
+    if (programme.low > programme.high).any() or not len(some):
+        fits = bool((programme.low <= np.minimum(programme.high, 0)).all())
         return Verdict(fits, fits)
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.optimize import LinearConstraint, milp
 
-    constraints = []
-    if rows.n_rows:
-        matrix = rows.matrix(len(lower))
-        constraints.append(LinearConstraint(matrix, np.concatenate(rows.low), np.concatenate(rows.high)))
+    sums, balance = programme.sums[:, some], programme.balance[:, some]
+    constraints = [LinearConstraint(sums, programme.low, programme.high), LinearConstraint(balance, 0.0, 0.0)]
+    del programme
     result = milp(
-        np.zeros(len(lower)),
-        integrality=np.full(len(lower), int(whole)),
-        bounds=Bounds(lower, upper),
-        constraints=constraints,
+        np.zeros(len(some)),
+        integrality=np.full(len(some), int(whole)),
+        constraints=[one for one in constraints if one.A.shape[0]],
         options={"time_limit": seconds},
     )
     if result.status == _INFEASIBLE:
@@ -277,56 +204,29 @@ class Shortfall:
 
 def shortfall(part: SpineSection, among: Collection[RowKey] | None = None) -> Shortfall:
     """The smallest violation of the section's bounds (only of those in `among`), with a proof by duality."""
-    sums, demands = RangedRows(), RangedRows()
-    keys: list[RowKey] = []
-    key_of: list[IntArray] = []
-    geounit_of: list[IntArray] = []
-    n_columns = 0
-    above: IntArray | None = None
-    for level in range(len(part.rows)):
-        n, n_atoms = part.size(level)
-        columns = n_columns + np.arange(n * n_atoms).reshape(n, n_atoms)
-        n_columns += n * n_atoms
-        for number, statement in enumerate(part.statements[level]):
-            group = part.group(level, statement)
-            least, most = limits(statement)
-            for answer in range(least.shape[1]):
-                inside = np.flatnonzero(group == answer)
-                for at_least, limit in ((True, least[:, answer]), (False, most[:, answer])):
-                    key = RowKey(level, number, answer, at_least)
-                    geounits = np.flatnonzero(limit > 0 if at_least else limit < np.inf)
-                    if not len(geounits) or (among is not None and key not in among):
-                        continue
-                    sign = -1.0 if at_least else 1.0
-                    of = np.repeat(np.arange(len(geounits)), len(inside))
-                    entries = columns[geounits[:, None], inside[None, :]].ravel()
-                    free = np.full(len(geounits), -np.inf)
-                    demands.add(of, entries, sign, free, sign * limit[geounits])
-                    key_of.append(np.full(len(geounits), len(keys)))
-                    geounit_of.append(geounits)
-                    keys.append(key)
-        if above is not None:
-            balance(part, level, above, columns, sums)
-        above = columns
-    n_slack = demands.n_rows
-    if not n_slack:
+    programme = Programme.of(part)
+    at_least, at_most = np.flatnonzero(programme.low > 0), np.flatnonzero(programme.high < np.inf)
+    rows, sign = np.concatenate([at_least, at_most]), np.repeat([-1.0, 1.0], [len(at_least), len(at_most)])
+    stated, key_of = np.unique(np.column_stack([programme.places[rows, :3], sign < 0]), axis=0, return_inverse=True)
+    keys = [RowKey(level, statement, answer, bool(least)) for level, statement, answer, least in stated.tolist()]
+    used = np.flatnonzero(np.array([among is None or key in among for key in keys], dtype=bool)[key_of])
+    if not len(used):
         return Shortfall(0.0, {})
-    demands.more(np.arange(n_slack), n_columns + np.arange(n_slack), -1.0)
-    cost = np.concatenate([np.zeros(n_columns), np.ones(n_slack)])
-    equalities = {"A_eq": sums.matrix(len(cost)), "b_eq": np.concatenate(sums.low)} if sums.n_rows else {}
+    rows, sign, key_of = rows[used], sign[used], key_of[used]
+    limit = np.where(sign < 0, -programme.low[rows], programme.high[rows])
+    demands = sp.hstack([sp.diags_array(sign) @ programme.sums[rows], -sp.eye_array(len(rows))], "csr")
+    n_sums, n_unknowns = programme.balance.shape
+    balance = sp.hstack([programme.balance, sp.csr_array((n_sums, len(rows)))], "csr")
+    cost = np.repeat([0.0, 1.0], [n_unknowns, len(rows)])
+    equalities = {"A_eq": balance, "b_eq": np.zeros(n_sums)} if n_sums else {}
     from scipy.optimize import linprog
 
-    result = linprog(
-        cost, A_ub=demands.matrix(len(cost)), b_ub=np.concatenate(demands.high), method="highs", **equalities
-    )
+    result = linprog(cost, A_ub=demands, b_ub=limit, method="highs", **equalities)
     if result.status != 0:
         return Shortfall(0.0, {})
     proof = np.abs(result.ineqlin.marginals) > TOLERANCE
-    keys_of_rows, geounits = np.concatenate(key_of), np.concatenate(geounit_of)
-    rows = {key: geounits[proof & (keys_of_rows == number)] for number, key in enumerate(keys)}
-    return Shortfall(
-        float(result.fun), {key: geounits_of_key for key, geounits_of_key in rows.items() if len(geounits_of_key)}
-    )
+    geounits = {key: programme.places[rows[proof & (key_of == number)], 3] for number, key in enumerate(keys)}
+    return Shortfall(float(result.fun), {key: own for key, own in geounits.items() if len(own)})
 
 
 logger = logging.getLogger(__name__)
@@ -418,7 +318,7 @@ def _folded(
             stated = [[BoundStatement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
             return [*stated, statements], np.flatnonzero(wrong).tolist()
         starts = spine.child_offsets(level - 1)[:-1]
-        below = [BoundStatement(_summed(bound, starts), " and ".join(names)) for bound in together]
+        below = [BoundStatement(summed(bound, starts), " and ".join(names)) for bound in together]
         level -= 1
 
 
@@ -427,11 +327,6 @@ def _impossible(bound: GroupBounds, possible: BoolArray) -> BoolArray:
     out = np.ones(bound.marginal.size, dtype=bool)
     out[bound.marginal.cell_answer[possible]] = False
     return out
-
-
-def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
-    lower = bound.lower if (bound.lower >= 0).all() else np.maximum(bound.lower, 0)
-    return replace(bound, lower=np.add.reduceat(lower, starts, axis=0), upper=bounded_sum(bound.upper, starts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,7 +425,7 @@ class StatedBounds:
         statement = part.statements[key.level][key.statement]
         bounds = statement.bounds
         geounits = proof.rows[key]
-        low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
+        low = int(bounds.lower[geounits, key.answer].sum())
         high = int(bounds.upper[geounits, key.answer].sum())
         opposite = replace(key, at_least=not key.at_least)
         if low == high and opposite in proof.rows and not key.at_least:

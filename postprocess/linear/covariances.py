@@ -49,11 +49,10 @@ and its own, both multiplied by the rows of a query.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import LARGE, Basis, diagonals, symmetrise
@@ -62,55 +61,22 @@ from postprocess.linear.downward import LevelVariances
 from postprocess.linear.information import (
     BLIND,
     FREE,
-    information,
-    invariants_of,
+    Information,
     inverse_off,
-    is_full,
     known_with_family,
     off_known,
-    with_invariants,
-    zero_masks,
-    zero_projector,
 )
-from postprocess.linear.upward import (
-    ChildGroups,
-    alike_by_themselves,
-    kinds_above,
-    known_to_children,
-    silent_of,
-    summed_over,
-)
+from postprocess.linear.upward import Alike, alike_above, alike_alone, of_kinds, silent_of, summed_over
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.statistics import EXACT_VARIANCE, MEAN_ABSOLUTE, Moments
 
 
-@dataclass(frozen=True, eq=False)
-class _Upward:
-    upward: IntArray
-    children: sp.csr_array | None
-    known: FloatArray
-    unmeasured: FloatArray
-    excluded: FloatArray | None
-    kind: IntArray
-    children_informative: BoolArray
-    plain: bool
-
-
-@dataclass(frozen=True, eq=False)
-class LevelClasses(_Upward):
-    """The classes of one level.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LevelClasses(Alike):
+    """The classes of one level: `classes` are the upward ones, by the subtree.
 
     Attributes:
-        upward: `(n,)` upward class of each geounit.
-        children: `(n_upward, n_upward of the level below)` children of each class in one geounit; None at the leaves.
-        known: `(n_upward, n_blocks, a, a)` projectors on the directions that are fixed.
-        unmeasured: the same for the directions that nothing is measured of.
-        excluded: the same for the directions that the children's sum does not determine; None at the leaves.
-        kind: `(n_upward,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
-        children_informative: `(n_upward,)` whether the children add information; not where the geounit stands for
-            all below it.
-        plain: whether nothing but zeros is known in the subtrees.
         downward: `(n,)` downward class of each geounit.
         parent: `(n_downward,)` the parent's downward class; -1 at the top.
         own: `(n_downward,)` the upward class.
@@ -136,89 +102,41 @@ def geounit_classes(problem: Problem, basis: Basis) -> tuple[LevelClasses, ...]:
     """The classes of every level, top to bottom.
 
     Args:
-        problem: its answers and variances are not looked at, only what is measured, known, and where.
+        problem: its answers are not looked at, only what is measured, known, and where.
         basis: of the problem.
     """
     silent = silent_of(problem)
-    up, covariance = _leaves(problem, basis)
-    upward = [up]
+    upward = [alike_alone(problem, basis, problem.spine.n_levels - 1)]
     for level in range(problem.spine.n_levels - 2, -1, -1):
-        up, covariance = _above(problem, basis, level, up, covariance, silent)
-        upward.append(up)
-    return _downward(problem, upward[::-1])
-
-
-def _own_precision(problem: Problem, basis: Basis, level: int) -> FloatArray:
-    """The precision of one level's measurements were all variances 1."""
-    return basis.precision([(query.marginal, 1.0) for query in problem.measured[level]])
-
-
-def _leaves(problem: Problem, basis: Basis) -> tuple[_Upward, FloatArray]:
-    """The classes of the leaves, and their covariances were all variances 1."""
-    level = problem.spine.n_levels - 1
-    classes, kind, known = alike_by_themselves(problem, basis, level)
-    own = _own_precision(problem, basis, level)
-    info = information(np.broadcast_to(own, known.shape), known, is_full(own))
-    plain = not invariants_of(problem.constraints.bounds[level])
-    silent = np.zeros(len(kind), dtype=bool)
-    return _Upward(classes, None, known, info.unmeasured, None, kind, silent, plain), info.covariance
-
-
-def _above(
-    problem: Problem, basis: Basis, level: int, below: _Upward, covariance: FloatArray, silent: Sequence[BoolArray]
-) -> tuple[_Upward, FloatArray]:
-    """The same of the level above `below`, whose covariances are given."""
-    masks, (kind, informative) = zero_masks(problem, basis, level), kinds_above(problem, level, silent)
-    groups = ChildGroups.of(
-        problem.spine.child_offsets(level),
-        below.upward,
-        np.column_stack([masks, kind, informative]),
-        counted=True,
-    )
-    inherited, excluded = known_to_children(groups, below.known, below.unmeasured, plain=below.plain)
-    known = zero_projector(basis, masks[groups.first])
-    invariants = invariants_of(problem.constraints.bounds[level])
-    full = problem.estimator == "full"
-    if invariants or not below.plain:
-        passed_on = inherited - known @ inherited if full else None
-        known, _ = with_invariants(basis, known, invariants, passed_on)
-    kind, informative = kind[groups.first].astype(np.int64), informative[groups.first]
-    own = _own_precision(problem, basis, level)
-    precision = np.where((kind < 0)[:, None, None, None], 0.0, own)
-    complete = is_full(own)
-    if full:
-        from_children = inverse_off(summed_over(groups.children, covariance), excluded)
-        precision = precision + np.where(informative[:, None, None, None], from_children, 0.0)
-        complete = bool((complete and not (kind < 0).any()) or (informative.all() and not below.unmeasured.any()))
-    info = information(precision, known, complete)
-    plain = below.plain and not invariants
-    up = _Upward(groups.classes, groups.children, known, info.unmeasured, excluded, kind, informative, plain)
-    return up, info.covariance
-
-
-def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ...]:
+        below = upward[-1].classes, upward[-1].info, upward[-1].plain
+        upward.append(alike_above(problem, basis, level, below, silent, counted=True))
     out: list[LevelClasses] = []
-    for level, up in enumerate(upward):
+    none = np.zeros(0)
+    for level, up in enumerate(reversed(upward)):
+        info = up.info
         if level == 0:
-            own, downward = np.unique(up.upward, return_inverse=True)
+            own, downward = np.unique(up.classes, return_inverse=True)
             parent = np.full(len(own), -1, dtype=np.int64)
             single = np.zeros(len(own), dtype=bool)
-            blind, fixed = up.unmeasured[own], up.known[own]
+            blind, fixed = info.unmeasured[own], info.known[own]
         else:
             above = out[-1]
             of_parent = above.downward[problem.spine.levels[level].parents]
-            pairs, downward = np.unique(np.stack([of_parent, up.upward]), axis=1, return_inverse=True)
+            pairs, downward = np.unique(np.stack([of_parent, up.classes]), axis=1, return_inverse=True)
             parent, own = pairs
-            members = above.children
-            assert members is not None
-            single = np.asarray(members.sum(axis=1)).ravel()[above.own[parent]] == 1
-            unknown = summed_over(members, np.eye(up.known.shape[-1]) - up.known)[above.own[parent]]
-            fixed = known_with_family(up.known[own], above.fixed[parent], unknown)
-            blind = np.where(single[:, None, None, None], above.blind[parent], up.unmeasured[own])
+            assert above.children is not None
+            single = np.asarray(above.children.sum(axis=1)).ravel()[above.own[parent]] == 1
+            unknown = summed_over(above.children, np.eye(info.known.shape[-1]) - info.known)[above.own[parent]]
+            fixed = known_with_family(info.known[own], above.fixed[parent], unknown)
+            blind = np.where(single[:, None, None, None], above.blind[parent], info.unmeasured[own])
             blind = off_known(blind, fixed)
+        # What follows from variances is worked out by `covariances`, for as many of them as are tried.
+        bare = replace(up, info=Information(none, info.known, info.unmeasured, none), precision=None, inverse=None)
         downward = downward.ravel().astype(np.int64)
         out.append(
-            LevelClasses(**vars(up), downward=downward, parent=parent, own=own, single=single, blind=blind, fixed=fixed)
+            LevelClasses(
+                **vars(bare), downward=downward, parent=parent, own=own, single=single, blind=blind, fixed=fixed
+            )
         )
     return tuple(out)
 
@@ -253,16 +171,15 @@ def covariances(
     upward: list[tuple[FloatArray, FloatArray | None]] = []
     for level in reversed(range(len(classes))):
         here = classes[level]
-        precision: FloatArray = np.where(
-            (here.kind < 0)[:, None, None, None], 0.0, own[level][np.maximum(here.kind, 0)]
-        )
+        precision = of_kinds(own[level], here.kind)
         children = None
         if here.children is not None:
             assert here.excluded is not None
             children = inverse_off(summed_over(here.children, upward[-1][0]), here.excluded)
             if estimator == "full":
-                precision = precision + np.where(here.children_informative[:, None, None, None], children, 0.0)
-        upward.append((inverse_off(precision, here.known + here.unmeasured), children))
+                assert here.informative is not None
+                precision = precision + np.where(here.informative[:, None, None, None], children, 0.0)
+        upward.append((inverse_off(precision, here.info.known + here.info.unmeasured), children))
     out: list[LevelCovariances] = []
     for level, (covariance, children) in enumerate(reversed(upward)):
         here = classes[level]
@@ -424,9 +341,9 @@ def area_blocks(
         parents, place = np.unique(spine.levels[level].parents[nodes], return_inverse=True)
         children = covariances[level - 1].children
         assert children is not None
-        from_children = children[classes[level - 1].upward[parents]]
+        from_children = children[classes[level - 1].classes[parents]]
         single = here.single[here.downward[nodes]][:, None, None, None]
-        turned = np.where(single, 0.0, passed @ covariances[level].upward[here.upward[nodes]])
+        turned = np.where(single, 0.0, passed @ covariances[level].upward[here.classes[nodes]])
         variance += (turned @ np.swapaxes(passed, -1, -2)).sum(axis=0)
         summed = np.zeros((len(parents), *shape))
         np.add.at(summed, place, turned)

@@ -167,7 +167,8 @@ class DrawnRows:
 
     def answers(self, basis: Basis, query: Marginal) -> FloatArray:
         """Answers `(n, size)` of a query; `basis` is that of the problem."""
-        out = answers(basis, self.level.keep, query, self.histograms)
+        shape = (basis.n_asymmetric, *basis.kept_shape(self.level.keep))
+        out = basis.answers_in_order(query, self.histograms.reshape(-1, *shape))
         if self.without_best is not None:
             out[self.without_best] += self.level.best_answers[query.key][self.rows][self.without_best]
         return out
@@ -239,11 +240,11 @@ def _drawn_level(
     for some in chunks(n, problem.n_cells, CELLS):
         rows = np.arange(some.start, some.stop)
         shape = (len(rows), *small.shape)
-        found = estimates_of(problem, basis, level, estimate, rows, keep)[0].reshape(shape)
+        found = estimates_of(problem, basis, level, estimate, rows, keep)[0]
         for query in queries:
-            best_answers[query.key][rows] = answers(basis, keep, query, found)
+            best_answers[query.key][rows] = basis.answers_in_order(query, found)
         if best is not None and of_children is not None and children is not None:
-            best[rows] = found
+            best[rows] = found.reshape(shape)
             of_children[rows] = summed(basis.fold(children.mean[rows]), keep).reshape(shape)
     outside = problem.n_cells / math.prod(small.shape)
     return DrawnLevel(
@@ -328,26 +329,3 @@ def _children(
             out += level.best[rows]
         out[single] = parent[own[single]]
         yield DrawnRows(level, rows, out, None if level.best is not None else ~single)
-
-
-def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray) -> FloatArray:
-    """Answers `(n, size)` of a query, from histograms that keep what it does not sum out.
-
-    Args:
-        basis: of the problem.
-        keep: which symmetric attributes the histograms keep.
-        marginal: the query; it may group the values of symmetric attributes.
-        drawn: `(n, a, kept values)`.
-    """
-    n = len(drawn)
-    table = (basis.recode(marginal) @ drawn.reshape(n, drawn.shape[1], -1)).reshape(n, -1, *drawn.shape[2:])
-    axis = 2
-    for j, kept in zip(basis.symmetric, keep, strict=True):
-        if not kept:
-            table = np.expand_dims(table, axis)
-        else:
-            indicator = np.zeros((marginal.sizes[j], basis.shape[j]))
-            indicator[marginal.groups[j], np.arange(basis.shape[j])] = 1.0
-            table = np.moveaxis(np.tensordot(table, indicator, axes=(axis, 1)), -1, axis)
-        axis += 1
-    return basis.in_order(table, marginal.sizes)

@@ -269,10 +269,95 @@ def known_to_children(
     return inherited, with_unmeasured(inherited, summed_over(groups.children, unmeasured))
 
 
-def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """The geounits of a level in classes, each of which has the same matrices, whatever the measurements come out as.
+
+    Attributes:
+        classes: `(n,)` the class of each geounit.
+        kind: `(n_classes,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
+        info: of each class.
+        plain: whether nothing but zeros is known in the subtrees.
+        children: `(n_classes, n_classes of the level below)` children of each class in one geounit; None at the leaves.
+        informative: `(n_classes,)` whether the children add information; not where the geounit stands for all below it.
+        excluded: `(n_classes, n_blocks, a, a)` projectors on the directions that the children's sum does not determine.
+        precision: J, the same shape; None where it is not used.
+        beyond, inverse: the same shape: what the children know beyond the zeros, and `with_invariants`; None if plain.
+    """
+
+    classes: IntArray
+    kind: IntArray
+    info: Information
+    plain: bool
+    children: sp.csr_array | None = None
+    informative: BoolArray | None = None
+    excluded: FloatArray | None = None
+    precision: FloatArray | None = None
+    beyond: FloatArray | None = None
+    inverse: FloatArray | None = None
+
+
+def of_kinds(own: FloatArray, kind: IntArray) -> FloatArray:
+    """The precision of each kind of `(n,)` from those of all, or from the one that all have; 0 for -1."""
+    return np.where((kind < 0)[:, None, None, None], 0.0, own[np.clip(kind, 0, len(own) - 1)])
+
+
+def alike_alone(problem: Problem, basis: Basis, level: int) -> Alike:
+    """The classes of a level by its own measurements alone."""
     classes, kind, known = alike_by_themselves(problem, basis, level)
     own = own_precisions(basis, problem.measured[level])
-    return LevelEstimate(classes, information(own[kind], known, is_full(own)))
+    info = information(of_kinds(own, kind), known, is_full(own))
+    return Alike(classes, kind, info, not invariants_of(problem.constraints.bounds[level]))
+
+
+def alike_above(
+    problem: Problem,
+    basis: Basis,
+    level: int,
+    below: tuple[IntArray, Information, bool],
+    silent: Sequence[BoolArray],
+    *,
+    counted: bool,
+) -> Alike:
+    """The classes of a level, from its own measurements and its children.
+
+    Args:
+        below: of the children: classes, information, and whether they are plain.
+        silent: as from `silent_of`.
+        counted: as of `ChildGroups.of`.
+    """
+    of_child, info, plain = below
+    masks, (kind, informative) = zero_masks(problem, basis, level), kinds_above(problem, level, silent)
+    features = np.column_stack([masks, kind, informative])
+    groups = ChildGroups.of(problem.spine.child_offsets(level), of_child, features, counted=counted)
+    kind, informative = kind[groups.first].astype(np.int64), informative[groups.first]
+    inherited, excluded = known_to_children(groups, info.known, info.unmeasured, plain=plain)
+    own = own_precisions(basis, problem.measured[level])
+    precision, complete, children = of_kinds(own, kind), is_full(own), None
+    known = zero_projector(basis, masks[groups.first])
+    beyond = inverse = None
+    if problem.estimator == "full":
+        children = inverse_off(summed_over(groups.children, info.covariance), excluded)
+        children[~informative] = 0.0
+        precision = precision + children
+        blind = bool(info.blind.any())
+        complete = (complete or (not blind and bool(informative.all()))) and not (blind and bool((kind < 0).any()))
+    invariants = invariants_of(problem.constraints.bounds[level])
+    if invariants or not plain:
+        beyond = inherited - known @ inherited if children is not None else None
+        known, inverse = with_invariants(basis, known, invariants, beyond)
+    return Alike(
+        classes=groups.classes,
+        kind=kind,
+        info=information(precision, known, complete),
+        plain=plain and not invariants,
+        children=groups.children,
+        informative=informative,
+        excluded=excluded,
+        precision=children,
+        beyond=beyond,
+        inverse=inverse,
+    )
 
 
 def _sum_over_children(
@@ -384,42 +469,22 @@ def _parents(
         mean = np.zeros((len(problem.spine.levels[level]), problem.n_cells))
         invariants_below = below.children is None and invariants_of(problem.constraints.bounds[level + 1])
         fixed_sum = mean if invariants_below or below.fixed is not None else None
-    masks, (kind, informative) = zero_masks(problem, basis, level), kinds_above(problem, level, silent)
+    known_of = below.classes, below.info, fixed_sum is None
+    alike = alike_above(problem, basis, level, known_of, silent, counted=below.children is None)
+    assert alike.precision is not None
+    assert alike.informative is not None
+    classes, fixed = alike.classes, None
     # Where a geounit stands for all below it, its children add no information.
-    mean[~informative] = 0.0
-    groups = ChildGroups.of(
-        problem.spine.child_offsets(level),
-        below.classes,
-        np.column_stack([masks, kind, informative]),
-        counted=below.children is None,
-    )
-    classes, first = groups.classes, groups.first
-    inherited, excluded = known_to_children(groups, below.info.known, below.info.unmeasured, plain=fixed_sum is None)
-    precision_of_children = inverse_off(summed_over(groups.children, below.info.covariance), excluded)
-    own_of_kinds = own_precisions(basis, problem.measured[level])
-    own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.blind.any()
-    if problem.kinds_of(level) is not None:
-        kind, informative = kind[first], informative[first]
-        own = np.where((kind < 0)[:, None, None, None], 0.0, own_of_kinds[np.maximum(kind, 0)])
-        precision_of_children[~informative] = 0.0
-        full = full and (is_full(own_of_kinds) or bool(informative.all()))
-        full = full and not (below.info.blind.any() and (kind < 0).any())
-    zeros = zero_projector(basis, masks[first])
-    invariants = invariants_of(problem.constraints.bounds[level])
-    known, fixed = zeros, None
-    if invariants or fixed_sum is not None:
-        beyond = inherited - zeros @ inherited
-        known, inverse = with_invariants(basis, zeros, invariants, beyond)
-        right = np.zeros((len(masks), basis.n_asymmetric, *basis.symmetric_shape))
-        if invariants:
+    mean[~alike.informative[classes]] = 0.0
+    if alike.inverse is not None and alike.beyond is not None:
+        right = np.zeros((len(classes), basis.n_asymmetric, *basis.symmetric_shape))
+        if invariants := invariants_of(problem.constraints.bounds[level]):
             right += invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
         if fixed_sum is not None:
-            right += basis.apply(beyond, basis.fold(fixed_sum), classes)
-        fixed = basis.unfold(basis.apply(inverse, right, classes))
-    info = information(own + precision_of_children, known, full)
-    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean), classes)) if means else mean
-    children = ChildrenSum(mean, precision_of_children, term)
-    return LevelEstimate(classes, info, fixed, children)
+            right += basis.apply(alike.beyond, basis.fold(fixed_sum), classes)
+        fixed = basis.unfold(basis.apply(alike.inverse, right, classes))
+    term = basis.unfold(basis.apply(alike.precision, basis.fold(mean), classes)) if means else mean
+    return LevelEstimate(classes, alike.info, fixed, ChildrenSum(mean, alike.precision, term))
 
 
 def upward_pass(
@@ -442,14 +507,19 @@ def upward_pass(
         numpy.linalg.LinAlgError: never for a problem that was checked; a defect.
     """
     n_levels = problem.spine.n_levels
-    estimates = [_own_only(problem, basis, n_levels - 1) if at_leaves is None else at_leaves]
+
+    def alone(level: int) -> LevelEstimate:
+        alike = alike_alone(problem, basis, level)
+        return LevelEstimate(alike.classes, alike.info)
+
+    estimates = [alone(n_levels - 1) if at_leaves is None else at_leaves]
     if silent is None:
         silent = silent_of(problem)
     for level in range(n_levels - 2, -1, -1):
         if problem.estimator == "full":
             estimates.append(_parents(problem, basis, level, estimates[-1], silent, means=means))
         else:
-            estimates.append(_own_only(problem, basis, level))
+            estimates.append(alone(level))
     return estimates[::-1]
 
 

@@ -81,7 +81,9 @@ def test_bounds_on_sets_are_those_of_all_whole_numbers(seed: int) -> None:
     sets = sets.added_up(np.array([0]))
     group, whole = int(rng.integers(0, 3)), truth.sum()
     value = truth.sum(axis=0)[group] + rng.integers(-1, 1, 1)
-    sets = sets.with_group(group, value, value + 1).with_block(7, whole + np.zeros(1, int), whole + np.ones(1, int))
+    sets = sets.with_block(1 << group, value, value + 1).with_block(
+        7, whole + np.zeros(1, int), whole + np.ones(1, int)
+    )
     above = above[(above[:, group] >= value) & (above[:, group] <= value + 1)]
     above = above[(above.sum(axis=1) >= whole) & (above.sum(axis=1) <= whole + 1)]
     np.testing.assert_array_equal(sets.lower[0], over_sets(above).min(axis=0))
