@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import BoolArray, IntArray, distinct_places, owners
+from postprocess.arrays import BoolArray, IntArray, owners
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -162,8 +162,9 @@ def answers_within(fine: Marginal, coarse: Marginal) -> int:
 
 def each_in_one(fine: IntArray, coarse: IntArray) -> bool:
     """Whether what has one number in `fine` has one in `coarse`; both are of the same things, numbered from 0."""
-    pairs = fine * (int(coarse.max(initial=-1)) + 1) + coarse
-    return len(distinct_places(pairs)[0]) == len(distinct_places(fine)[0])
+    coarse_of = np.zeros(int(fine.max(initial=-1)) + 1, dtype=np.int64)
+    coarse_of[fine] = coarse
+    return bool((coarse_of[fine] == coarse).all())
 
 
 def join(marginals: Sequence[Marginal]) -> Marginal:

@@ -227,11 +227,12 @@ def cheapest_flow(supply: IntArray, arcs: Sequence[Arcs]) -> list[IntArray] | No
     """
     from ortools.graph.python import min_cost_flow
 
-    sizes = [len(some.tail) for some in arcs]
-    tail, head, low, high, cost = (
-        np.concatenate([np.broadcast_to(some[part], size) for some, size in zip(arcs, sizes, strict=True)])
-        for part in range(5)
-    )
+    ends = np.cumsum([len(some.tail) for some in arcs])
+    every = np.empty((5, ends[-1]), dtype=np.int64)
+    for some, end in zip(arcs, ends, strict=True):
+        for part, numbers in enumerate(some):
+            every[part, end - len(some.tail) : end] = numbers
+    tail, head, low, high, cost = every
     # What has to flow at least is sent in advance.
     supply = supply.copy()
     np.add.at(supply, head, low)
@@ -241,7 +242,7 @@ def cheapest_flow(supply: IntArray, arcs: Sequence[Arcs]) -> list[IntArray] | No
     network.set_nodes_supplies(np.arange(len(supply)), supply)
     if network.solve() != network.OPTIMAL:
         return None
-    return np.split(low + network.flows(numbers), np.cumsum(sizes)[:-1])
+    return np.split(low + network.flows(numbers), ends[:-1])
 
 
 def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, chain: Sequence[GroupLevel]) -> IntArray:
