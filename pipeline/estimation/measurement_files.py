@@ -30,8 +30,6 @@ from postprocess.marginal import Marginal
 from postprocess.positive import PositiveAnswers, PositivePlaces
 from postprocess.problem import MeasuredAnswers, Problem
 
-_NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
-
 
 @dataclass(frozen=True, eq=False)
 class MeasurementSource:
@@ -50,12 +48,6 @@ class MeasurementSource:
     marginal: Marginal
     kinds: NDArray[np.signedinteger] | None = None
     to_counts: ToCounts | None = None
-
-    def without_values(self) -> MeasuredAnswers:
-        """The query with its variances, for use where the values are not needed."""
-        # Variances are recomputed from the spec, as the file's were, so as not to rely on another machine's floats.
-        other_variances = tuple(variance for _, variance in self.header.others)
-        return MeasuredAnswers(self.marginal, _NO_VALUES, self.header.variance, other_variances)
 
     def read(self, geocodes: NDArray[np.str_], first: int | None = None) -> MeasuredAnswers:
         """The answers of the geounits `geocodes`: all of the level, or those from number `first` on.
@@ -80,10 +72,10 @@ class MeasurementSource:
             values = self._spread(values, variances, kinds)
         if values.shape[1] < self.marginal.size:
             values = self._among_all(values)
-        if self.to_counts is not None:
-            counts = self.to_counts(values, first)
-            return MeasuredAnswers(self.marginal, counts, self.header.variance, self.without_values().others)
-        return MeasuredAnswers(self.marginal, values, self.header.variance, self.without_values().others)
+        answers = values if self.to_counts is None else self.to_counts(values, first)
+        # Variances are those of the spec, as the file's were, so as not to rely on another machine's floats.
+        variance, *others = self.header.variances
+        return MeasuredAnswers(self.marginal, answers, variance, tuple(others))
 
     def _among_all(self, values: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
         """The values of a question with a condition among all answers of its query, zeros where none was asked for."""
@@ -142,10 +134,6 @@ class PositiveSource:
     header: MeasurementHeader
     marginal: Marginal
     level: int
-
-    def without_values(self) -> PositiveAnswers:
-        """The query with its variance, for use where the values are not needed."""
-        return PositiveAnswers(self.marginal, sp.csr_array((0, self.marginal.size)), self.header.variance)
 
     def read(self, spine: Spine, released: sp.csr_array) -> PositiveAnswers:
         """The answers, which must be just those that are positive in the released level above.

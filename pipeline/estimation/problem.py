@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,26 +57,49 @@ def stated_problem(job: Job, universe: Universe, known: Known) -> Problem:
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
-    folder = job.folder(universe)
-    invariants = invariants_of(folder, universe, job.spine)
+    invariants = invariants_of(job.folder(universe), universe, job.spine)
     declared = declared_constraints(universe, job.spine, known.declared(), invariants)
     settings = job.spec.postprocess
-    problem = Problem(
-        spine=job.spine,
-        shape=universe.schema.shape,
-        measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
+    problem = replace(
+        _problem(universe, job.spine, sizes_of(job, universe), lambda draw: header_of(draw).variances),
         constraints=carried_constraints(job.spine, declared),
-        passes=universe.passes,
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
-        kinds=tuple(kinds_of(level) for level in draws_of(job, universe)),
         completed=_completed(universe) if settings.complete == "proportional" else (),
-        positive=tuple(
-            tuple(file.without_values() for file in files) for files in positive_sources(folder, universe, job.spine)
-        ),
     )
     return known.stated(problem)
+
+
+def _problem(
+    universe: Universe, spine: Spine, sizes: IntArray | None, variances: Callable[[Draw], Sequence[float]]
+) -> Problem:
+    """What is measured of a universe, without values, and nothing that is known.
+
+    Args:
+        sizes: as `Source.sizes` gives.
+        variances: of a draw for each kind of geounit, from the spec and not from files, whose floats are others'.
+    """
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    drawn = by_level(universe.draws(spine, sizes), spine.level_names)
+
+    def measured(draw: Draw) -> MeasuredAnswers:
+        variance, *others = variances(draw)
+        return MeasuredAnswers(universe.source.measured(draw.query), nothing, variance, tuple(others))
+
+    def positive(draw: Draw) -> PositiveAnswers:
+        query = universe.source.measured(draw.query)
+        return PositiveAnswers(query, sp.csr_array((0, query.size)), variances(draw)[0])
+
+    return Problem(
+        spine=spine,
+        shape=universe.schema.shape,
+        measured=tuple(tuple(measured(draw) for draw in everywhere(level)) for level in drawn),
+        constraints=Constraints(universe.structural_zeros, tuple(() for _ in drawn)),
+        passes=universe.passes,
+        kinds=tuple(kinds_of(level) for level in drawn),
+        positive=tuple(tuple(positive(draw) for draw in level if draw.where_positive) for level in drawn),
+    )
 
 
 def with_positive(problem: Problem, job: Job, universe: Universe, level: int, released: sp.csr_array | None) -> Problem:
@@ -122,34 +145,17 @@ def unmeasured_problem(
         facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
         invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
     """
-    nothing = np.zeros((0, 0), dtype=np.int8)
-    drawn = by_level(universe.draws(spine, sizes_in(universe, invariants)), spine.level_names)
     if invariants is None:
         constraints = _constraints_without_values(universe, spine, facilities)
     else:
         constraints = carried_constraints(
             spine, declared_constraints(universe, spine, facility_bounds(universe, facilities), invariants)
         )
-    return Problem(
-        spine=spine,
-        shape=universe.schema.shape,
-        measured=tuple(
-            tuple(MeasuredAnswers(universe.source.measured(draw.query), nothing, 1.0) for draw in everywhere(level))
-            for level in drawn
-        ),
+    return replace(
+        _problem(universe, spine, sizes_in(universe, invariants), lambda _: (1.0,)),
         constraints=constraints,
-        passes=universe.passes,
         estimator=estimator,
-        kinds=tuple(kinds_of(level) for level in drawn),
         further=tuple(query for fact in universe.facts for query in fact.distinguished()),
-        positive=tuple(
-            tuple(
-                PositiveAnswers(universe.source.measured(draw.query), sp.csr_array((0, draw.query.size)), 1.0)
-                for draw in level
-                if draw.where_positive
-            )
-            for level in drawn
-        ),
     )
 
 
@@ -206,11 +212,6 @@ def stored_in_leaves(job: Job, universe: Universe) -> tuple[IntArray, IntArray]:
     (source,) = measurement_files(job, universe)[-1]
     found = replace(source, to_counts=None).read(job.spine.levels[-1].geocodes)
     return found.values.astype(np.int64), sizes
-
-
-def draws_of(job: Job, universe: Universe) -> list[list[Draw]]:
-    """The draws of each level, by the published sizes."""
-    return by_level(universe.draws(job.spine, sizes_of(job, universe)), job.spine.level_names)
 
 
 def invariants_of(folder: UniverseFiles, universe: Universe, spine: Spine) -> dict[tuple[str, str], IntArray]:

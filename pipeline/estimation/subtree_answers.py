@@ -37,7 +37,6 @@ from postprocess.linear.downward import (
     Asked,
     LevelVariances,
     answer_variances_of,
-    variances_of,
     whole_estimates,
 )
 from postprocess.linear.upward import answers_of_subtrees, upward_pass
@@ -93,14 +92,18 @@ def linear_below(task: LinearTask) -> list[Arrays]:
     """The part's levels below the cut; ReleaseError where a file of measurements is damaged."""
     problem, basis = task.problem(), task.basis
     upward = upward_pass(problem, basis, means=task.best is not None)
-    if task.best is None:
-        found = answer_variances_of(problem, basis, upward, task.queries, task.top)
-        return [_level_arrays(variances, queries) for variances, queries in zip(found, task.queries, strict=True)]
+    found = answer_variances_of(problem, basis, upward, task.queries, task.top)
+    answers: list[list[FloatArray]] = [[] for _ in found]
+    if task.best is not None:
+        for own, queries, best in zip(
+            answers, task.queries, whole_estimates(problem, basis, upward, task.best), strict=True
+        ):
+            own += [query.answer(best) for query in queries if isinstance(query, Marginal)]
     out: list[Arrays] = []
-    estimates = whole_estimates(problem, basis, upward, task.best)
-    for variances, best, queries in zip(variances_of(problem, upward, task.top), estimates, task.queries, strict=True):
-        answers = tuple(query.answer(best) for query in queries if isinstance(query, Marginal))
-        out.append(_level_arrays(variances.of_queries(basis, queries), queries, answers))
+    for variances, queries, own in zip(found, task.queries, answers, strict=True):
+        arrays: dict[str, np.ndarray] = {"classes": variances.classes}
+        arrays |= {f"variances{i}": variances.by_query[query.key] for i, query in enumerate(queries)}
+        out.append(arrays | {f"answers{i}": values for i, values in enumerate(own)})
     return out
 
 
@@ -160,15 +163,6 @@ class LinearParts:
     def forget(self) -> None:
         """Remove what is kept."""
         self._computed.job.batches.forget(self._step)
-
-
-def _level_arrays(
-    variances: AnswerVariances, queries: Sequence[Asked], answers: Sequence[FloatArray] = ()
-) -> dict[str, np.ndarray]:
-    """One level as arrays."""
-    arrays: dict[str, np.ndarray] = {"classes": variances.classes}
-    arrays |= {f"variances{i}": variances.by_query[query.key] for i, query in enumerate(queries)}
-    return arrays | {f"answers{i}": own for i, own in enumerate(answers)}
 
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing

@@ -91,6 +91,11 @@ class Computed:
         return upward_pass(self.problem, self.basis)
 
     @cached_property
+    def known_sums(self) -> KnownSums:
+        """What the measurements say of every level of a wide schema; nothing over its cells is asked for then."""
+        return KnownSums(self.problem)
+
+    @cached_property
     def passes(self) -> tuple[Pass, ...]:
         """The passes of every level, the detail last."""
         return passes_of(self.stated)
@@ -287,8 +292,14 @@ class Estimation:
         Raises:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
-        problem, estimates = self.computed.combined()
         above = self.released(level - 1) if level else None
+        counts, report = self._solved(level, above)
+        self._write(self.job.spine.levels[level], counts)
+        return report.public() | self.known.notes(level)
+
+    def _solved(self, level: int, above: sp.csr_array | None) -> tuple[sp.csr_array, SolverReport]:
+        """The whole-number histograms of a level, given those of the level above."""
+        problem, estimates = self.computed.combined()
         counts, report = downward_level(
             with_positive(self.known.put(problem, {level}), self.job, self.universe, level, above),
             self.basis,
@@ -299,10 +310,7 @@ class Estimation:
             checked=self.computed.checked[level],
             passes=self.computed.passes,
         )
-        if not level:
-            counts = self.known.at_top(problem, counts)
-        self._write(self.job.spine.levels[level], counts)
-        return report.public() | self.known.notes(level)
+        return (counts if level else self.known.at_top(problem, counts)), report
 
     @property
     def known(self) -> Known:
@@ -357,30 +365,17 @@ def is_by_sums(universe: Universe) -> bool:
     return universe.schema.n_cells - int(np.count_nonzero(universe.structural_zeros)) > MOST_CELLS_AT_ONCE
 
 
-class ComputedOnSums(Computed):
-    """The intermediate results; those over cells are not asked for."""
-
-    @cached_property
-    def known_sums(self) -> KnownSums:
-        """What the measurements say of every level."""
-        return KnownSums(self.problem)
-
-
 class SumsEstimation(Estimation):
     """The estimation of such a universe; see `Estimation`."""
-
-    computed: ComputedOnSums
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
         _ = self.computed.known_sums.levels
         self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
-    def estimate_level(self, level: int) -> Notes:
-        """See `Estimation.estimate_level`."""
-        above = self.released(level - 1) if level else None
+    def _solved(self, level: int, above: sp.csr_array | None) -> tuple[sp.csr_array, SolverReport]:
         problem = with_positive(self.computed.problem, self.job, self.universe, level, above)
-        counts, report = downward_sums(
+        return downward_sums(
             self.computed.known_sums,
             level,
             above,
@@ -388,8 +383,3 @@ class SumsEstimation(Estimation):
             self._runner(level),
             problem.positive_of(level),
         )
-        self._write(self.job.spine.levels[level], counts)
-        return report.public() | self.known.notes(level)
-
-    def _nothing_computed(self, *, full: bool = False) -> ComputedOnSums:
-        return ComputedOnSums(self.job, self.universe, self._results, full=full)
