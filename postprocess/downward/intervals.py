@@ -40,9 +40,9 @@ size of r. The first of these that is known makes an interval of the truths of a
 
 - the narrowest range of whole numbers that holds 90 % of the errors of counts of this size, of the cell, else of cells
   about as frequent in such areas; `ENOUGH` errors are needed;
-- a line: the truth is taken to be a + b r with normal errors, by least squares on the errors of all sizes, of the cell
-  in such areas, else of cells about as frequent; `ON_A_LINE` errors are needed. Where noise is far larger than the
-  differences between areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
+- a line: the truth is taken to be a + b r with normal errors, by least squares on the errors of all sizes, of cells
+  about as frequent in such areas; `ON_A_LINE` errors are needed. Where noise is far larger than the differences between
+  areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
 - the normal distribution around the released count, with the standard error that a count has of such a size.
 
 Ranges and lines need errors of `STAND_INS` areas, or cells of areas.
@@ -485,9 +485,8 @@ class ReportedIntervals:
     @cached_property
     def _lines(self) -> _Lines:
         owner, count, truth, times = self._pairs
-        of_cells = _Lines.of(owner, count, truth, times, n_owners(self.table.marginal), self._needed)
-        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1, self._needed)
-        return of_cells.where_known(alike, self._alike)
+        alike = self._alike
+        return _Lines.of(alike[owner], count, truth, times, int(alike.max()) + 1, self._needed).of_owners(alike)
 
 
 @dataclass(frozen=True, eq=False)
@@ -522,12 +521,10 @@ class _Lines:
         known = seen >= needed
         return cls(*(np.where(known, each, np.nan) for each in (start, slope, np.maximum(spread, _LEAST_SPREAD))))
 
-    def where_known(self, others: _Lines, which: IntArray) -> _Lines:
-        """These lines, and those of others, of which `which` (n_owners,) belongs to each owner, where there is none."""
+    def of_owners(self, which: IntArray) -> _Lines:
+        """The lines of owners, of which `which` (n_owners,) says whose each one has."""
         place = (2 * which[:, None] + np.arange(2)).ravel()
-        known = ~np.isnan(self.start)
-        each = ((self.start, others.start), (self.slope, others.slope), (self.spread, others.spread))
-        return _Lines(*(np.where(known, mine, theirs[place]) for mine, theirs in each))
+        return _Lines(*(each[place] for each in (self.start, self.slope, self.spread)))
 
     def ends(self, owner: IntArray, count: IntArray) -> Ends:
         """The narrowest range that has the count and a person to each side, of a normal distribution above -1/2."""
