@@ -53,7 +53,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Make a release": ("run", "plan", "validate", "import", "example"),
     "Use one": ("query", "compare", "export", "fitness"),
     "Trust one": ("verify", "audit", "sign", "ledger", "key"),
-    "Operate": ("deploy", "worker", "doctor"),
+    "Operate": ("deploy", "worker"),
     "More": ("ask", "update", "series"),
 }
 #: The commands of the core, and their modules in `flows.commands`.
@@ -66,7 +66,6 @@ _CORE: Final = {
     "verify": "verify",
     "deploy": "deploy",
     "worker": "deploy",
-    "doctor": "doctor",
     "key": "key",
     "sign": "key",
     "ledger": "ledger",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import socket
 import urllib.error
@@ -14,9 +13,6 @@ from flows.orchestration.server import set_up_prefect
 
 set_up_prefect()
 
-import prefect  # noqa: E402
-from prefect.client.orchestration import get_client  # noqa: E402
-from prefect.exceptions import ObjectNotFound  # noqa: E402
 from prefect.settings import get_current_settings  # noqa: E402
 
 from pipeline.errors import InputError  # noqa: E402
@@ -29,24 +25,6 @@ ONE_WRITER: Final = (
     "more than one worker needs a server that keeps its records in PostgreSQL; SQLite, the default, lets one write at "
     'a time, and requests fail with "database is locked" (docs/stopping.md#sqlite-and-postgresql)'
 )
-
-
-def installed_version() -> str:
-    """The version of Prefect that is installed."""
-    return str(prefect.__version__)
-
-
-def server_url() -> str:
-    """The address of the server's API; "" where none is named."""
-    return get_current_settings().api.url or ""
-
-
-def authorization() -> dict[str, str]:
-    """The header by which this machine is known to the server; nothing where no password is set here."""
-    secret = get_current_settings().api.auth_string
-    if secret is None:
-        return {}
-    return {"Authorization": "Basic " + base64.b64encode(secret.get_secret_value().encode()).decode()}
 
 
 def open_to_others(url: str) -> str:
@@ -82,7 +60,7 @@ def check_server() -> None:
     Raises:
         InputError: none is named, or it is open to others.
     """
-    url = os.environ.get("PREFECT_API_URL") or server_url()
+    url = os.environ.get("PREFECT_API_URL") or get_current_settings().api.url
     if not url:
         raise InputError(
             "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
@@ -108,14 +86,3 @@ def _own_addresses() -> list[str]:
 
     found = [one.address for some in psutil.net_if_addrs().values() for one in some if one.family == socket.AF_INET]
     return [address for address in found if not is_loopback(address)]
-
-
-def workers_online(pool: str) -> int | None:
-    """How many workers of a work pool are online; None where there is no such pool."""
-    with get_client(sync_client=True) as client:
-        try:
-            client.read_work_pool(pool)
-        except ObjectNotFound:
-            return None
-        workers = client.read_workers_for_work_pool(pool)
-    return sum(str(worker.status).upper().endswith("ONLINE") for worker in workers)

@@ -317,12 +317,6 @@ def _stated(name: str, places: tuple[_Place, ...]) -> str | None:
     return None if place is None else place.name_of(name)
 
 
-def unknown_variables() -> list[str]:
-    """Variables that look like settings and are none: most likely a slip."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
-    return sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
-
-
 def memory_now() -> int:
     """The memory of this process and all that it has started, in bytes; pages that they share are counted in each."""
     total, own = 0, psutil.Process()

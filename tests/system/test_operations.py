@@ -168,11 +168,9 @@ def begin(one: Shell, *server: str) -> None:
     one.start("server", *server)
     one.wait("the server answers", one.answers, 150)
     for words in one.lines("deploy"):
-        printed = one.type(words)
+        one.type(words)
         if words[:2] == ["spinewise", "example"]:
             keep_county(one.folder / "demo", COUNTY)
-        if words[:2] == ["spinewise", "doctor"]:
-            assert "nothing is wrong" in printed
     # A worker that runs already takes over the folders of a new deployment with its next sign of life only.
     one.start("worker", "worker")
 

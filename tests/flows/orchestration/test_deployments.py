@@ -162,6 +162,3 @@ def test_a_server_that_listens_everywhere_is_refused(tmp_path: Path) -> None:
         refused = spinewise("deploy", spec, "--out", tmp_path / "out", **variables)
         assert refused.returncode == 2
         assert "without a password: they could run anything as the worker" in refused.stderr
-        seen = spinewise("doctor", **variables)
-        assert "PREFECT_SERVER_API_AUTH_STRING" in seen.stdout
-        assert seen.returncode != 0
