@@ -35,7 +35,6 @@ def compare(
             "repeatable.",
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two releases, such as those of two years, budgets or estimators.
@@ -51,19 +50,13 @@ def compare(
 
         spinewise compare releases/state-2030 releases/state-2035 --area "Birch County"
 
-        spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
+        spinewise compare releases/rhode-island releases/rhode-island-topdown
     """
     from pipeline.reading.compare import compare as compare_releases
-    from pipeline.reading.compare import comparison_html
     from pipeline.reading.reader import open_reader
-    from pipeline.storage.files import check_page_file, write_page_file
 
-    if html is not None:
-        check_page_file("--html", html)
     comparison = compare_releases(open_reader(first), open_reader(second))
     changed = [comparison.of_area(one) for one in area or ()]
-    if html is not None:
-        write_page_file("--html", html, comparison_html(comparison))
     if json:
         import json as library
 
@@ -74,8 +67,6 @@ def compare(
         _show_areas(comparison, changed)
     else:
         _show(comparison)
-    if html is not None:
-        typer.echo(f"Page written to {html}")
 
 
 def _show(comparison: Comparison) -> None:
@@ -168,7 +159,7 @@ def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
             before = name
         console.print(table)
         console.print()
-    console.print(str(comparison.remark))
+    console.print(comparison.remark)
 
 
 def _text(value: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Two releases side by side: what differs in what they state, and in their numbers; also as one HTML page."""
+"""Two releases side by side: what differs in what they state, and in their numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
-from pipeline.model.texts.catalogue import texts_in
-from pipeline.model.texts.message import Message, marked, message
-from pipeline.pages.templates import page_template
 from pipeline.reading.reader import Reader
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count
@@ -137,23 +134,23 @@ class Comparison:
     same_measurements: bool
     statements: tuple[Difference, ...]
     tables: tuple[TableComparison, ...]
-    left_out: tuple[Message, ...]
+    left_out: tuple[str, ...]
     one_series: bool = False
 
     @property
-    def remark(self) -> Message:
+    def remark(self) -> str:
         """How the differences are to be read."""
         if self.same_measurements:
-            return message(
+            return (
                 "Both are computed from the same noisy measurements: their errors are correlated, so the differences "
                 "have no margin of error. They show the effect of the other method."
             )
         if self.one_series:
-            return message(
+            return (
                 "Both are of one series, whose noise is correlated over its periods: the differences have no margin of "
                 "error here. `spinewise query --change` shows changes with their intervals."
             )
-        return message(
+        return (
             "The noise of the two is independent: a difference has the margin of error sqrt(a^2 + b^2), where a and "
             "b are the margins of its two numbers. If the true counts are equal, about 10 % of differences "
             "exceed it."
@@ -214,10 +211,10 @@ class Comparison:
             "first": _identity(self.first),
             "second": _identity(self.second),
             "same_measurements": self.same_measurements,
-            "remark": str(self.remark),
+            "remark": self.remark,
             "statements": [vars(statement) for statement in self.statements],
             "tables": [vars(table) | {"largest": [vars(cell) for cell in table.largest]} for table in self.tables],
-            "left_out": [str(one) for one in self.left_out],
+            "left_out": list(self.left_out),
         }
 
 
@@ -231,16 +228,15 @@ def compare(first: Reader, second: Reader) -> Comparison:
     pairs += [(first.companion(name), second.companion(name)) for name in first.companions if name in second.companions]
     same, mixed = _measurements(first) == _measurements(second), _are_mixed(first, second)
     tables: list[TableComparison] = []
-    left_out: list[Message] = []
+    left_out: list[str] = []
     for left, right in pairs:
         compared, missing = _tables(left, right, same or mixed)
         tables += compared
         left_out += missing
-    for here, there, only in (
-        (first, second, marked("companion {name} is in the first only")),
-        (second, first, marked("companion {name} is in the second only")),
-    ):
-        left_out += [message(only, name=name) for name in here.companions if name not in there.companions]
+    for here, there, which in ((first, second, "first"), (second, first, "second")):
+        left_out += [
+            f"companion {name} is in the {which} only" for name in here.companions if name not in there.companions
+        ]
     if not tables:
         raise InputError(
             f"{first.name} and {second.name} have no table in common: a table is one with the same name, labels and "
@@ -313,21 +309,21 @@ def _is_pair(item: object) -> bool:
     return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
 
 
-def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableComparison], list[Message]]:
+def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableComparison], list[str]]:
     compared: list[TableComparison] = []
-    missing: list[Message] = []
+    missing: list[str] = []
     levels = {table.name: table.levels for table in second.universe.tables}
     for table, level in [(one, level) for one in first.universe.tables for level in one.levels]:
-        where = {"table": _named(first, table.name), "level": level}
+        where = f"{_named(first, table.name)} at {level}"
         if level not in levels.get(table.name, ()):
-            missing.append(message("{table} at {level} is in the first only", **where))
+            missing.append(f"{where} is in the first only")
             continue
         left, right = (Release(one).table(table.name, level) for one in (first, second))
         labels = [name for name in left.columns if is_count(name)]
         if labels != [name for name in right.columns if is_count(name)]:
-            missing.append(message("{table} at {level} has other columns in the two", **where))
+            missing.append(f"{where} has other columns in the two")
         elif not len(left.index.intersection(right.index)):
-            missing.append(message("{table} at {level} has no geounit in common", **where))
+            missing.append(f"{where} has no geounit in common")
         else:
             names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
             place = (first.universe.name, table.name, level)
@@ -335,15 +331,12 @@ def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableCompar
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]
-        missing += [
-            message("{table} at {level} is in the second only", table=_named(second, table.name), level=level)
-            for level in only
-        ]
+        missing += [f"{_named(second, table.name)} at {level} is in the second only" for level in only]
     return compared, missing
 
 
-def _named(release: Reader, table: str) -> Message:
-    return message("table {name}", name=f"{release.universe.name} {table}".strip())
+def _named(release: Reader, table: str) -> str:
+    return f"table {release.universe.name} {table}" if release.universe.name else f"table {table}"
 
 
 def _compared(
@@ -411,20 +404,6 @@ def _mean(margins: np.ndarray | None) -> float | None:
     if margins is None or np.isnan(margins).all():
         return None
     return float(np.nanmean(margins))
-
-
-def comparison_html(comparison: Comparison) -> str:
-    """The page, in the language of the first release's report; all text is escaped."""
-    largest = max((row.mean_absolute for row in comparison.tables), default=0.0) or 1.0
-    spec = comparison.first.spec
-    template = page_template("pipeline.reading", "compare.html.j2", texts_in(spec.report.language), folder="")
-    return template.render(
-        comparison=comparison,
-        largest=largest,
-        level_title=spec.labels().level,
-        table_title=lambda row: f"{row.universe} {spec.labels(row.universe).table(row.table)}".strip(),
-        number_title=lambda row, column: _columns(comparison.first, row.universe, row.table).get(column, column),
-    )
 
 
 def _columns(release: Reader, universe: str, name: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
-from releases.command import PROJECT, feature_module, needs, printed
+from releases.command import PROJECT, feature_module, needs
 from releases.examples import rhode_island
 from releases.named import FORMULA, SCRIPT, TURNED
 from releases.policy import runs_its_own_scripts_alone
@@ -33,8 +33,6 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Silent, Step
 from pipeline.execution.workers import Workers
 from pipeline.published import release_at
-from pipeline.reading.compare import compare, comparison_html
-from pipeline.reading.reader import open_reader
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
@@ -248,9 +246,7 @@ def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
 @pytest.mark.slow
 @needs("fitness")
 def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(browser: Any, town: Path, tmp_path: Path) -> None:
-    """Comparison, audit, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
-    release = open_reader(town)
-    (tmp_path / "compare.html").write_text(comparison_html(compare(release, release)), encoding="utf-8")
+    """Audit, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     findings = feature_module("features.audit.findings")
     found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
     audit, _ = feature_module("features.audit.report").write_audit(found, tmp_path)
@@ -262,7 +258,7 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(browser: A
     restricted = CliRunner().invoke(app, ["--quiet", "fitness", str(tmp_path / "town"), "--truth", "--compare"])
     assert restricted.exit_code == 0, restricted.output
     told, fitness = RunDirectory(tmp_path / "town").fitness_page, tmp_path / "fitness.html"
-    pages = (tmp_path / "compare.html", audit, fitness, told, RunDirectory(town).accuracy_page)
+    pages = (audit, fitness, told, RunDirectory(town).accuracy_page)
     for file in pages:
         colours = set()
         for dark, width in ((False, _WIDTHS[0]), (True, _WIDTHS[2])):
@@ -282,12 +278,10 @@ META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" conte
 
 
 @pytest.fixture(scope="module")
-def pages(town: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page of each template, by the template's name."""
-    folder = tmp_path_factory.mktemp("pages")
-    printed("compare", town, town, "--html", folder / "compare.html")
+def pages(town: Path) -> dict[str, Path]:
+    """A page of each template of a run, by the template's name."""
     run = RunDirectory(town)
-    return {"report": run.report, "accuracy": run.accuracy_page, "compare": folder / "compare.html"}
+    return {"report": run.report, "accuracy": run.accuracy_page}
 
 
 def templates() -> dict[str, Path]:
@@ -309,7 +303,7 @@ def test_every_template_of_a_page_begins_with_the_policy(pages: dict[str, Path])
         assert name in (*pages, "audit", "fitness", "history"), f"{name}: a page of it is to be opened here"
 
 
-@pytest.mark.parametrize("name", ["report", "accuracy", "compare"])
+@pytest.mark.parametrize("name", ["report", "accuracy"])
 def test_a_page_works_and_what_is_put_into_it_does_not_run(
     name: str, browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -398,8 +392,8 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
 
 
 @pytest.mark.slow
-def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release, tmp_path: Path) -> None:
-    """All tables, levels and measures of the report, the agency's page beside it, and a comparison."""
+def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release) -> None:
+    """All tables, levels and measures of the report, and the agency's page beside it."""
     shown = opened(browser, release.report)
     options = "[...document.querySelectorAll('#%s option')].map(one => one.value)"
     for table in shown.page.evaluate(options % "table"):
@@ -417,12 +411,9 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
                 assert all(len(set(pair)) == 2 for pair in ends)
                 assert all(one[1] != two[0] for one, two in itertools.pairwise(ends)), legend
     assert shown.complaints == []
-    compared, root = tmp_path / "compared.html", release.directory
-    printed("compare", root, root, "--html", compared)
-    for other in (RunDirectory(root).accuracy_page, compared):
-        text = opened(browser, other, ready=False).page.locator("body").inner_text()
-        assert text.strip()
-        assert not _MISSING.findall(text)
+    text = opened(browser, RunDirectory(release.directory).accuracy_page, ready=False).page.locator("body").inner_text()
+    assert text.strip()
+    assert not _MISSING.findall(text)
 
 
 def square(north: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from releases.command import printed
 from releases.mutant import resealed
 from releases.small import QUICK, run, write_town
 
-from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.reading.compare import Change, Comparison, compare, comparison_html
+from pipeline.errors import InputError, ReleaseError
+from pipeline.reading.compare import Change, Comparison, compare
 from pipeline.reading.reader import open_reader
 
 #: The town; with another key; of another estimator; with another budget and fewer tables.
@@ -143,12 +142,10 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
         compare(open_reader(towns["other key"]), open_reader(spoilt))
 
 
-def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
-    """Text, JSON and a page that needs nothing else; it is not written over a file of another kind."""
-    page, found = tmp_path / "page.html", compared(towns, "other key")
+def test_the_command(towns: dict[str, Path]) -> None:
+    """Text and JSON."""
+    found = compared(towns, "other key")
     words = ("compare", towns["town"], towns["other key"])
-    printed(*words, "--html", page)
-    assert "http" not in page.read_text("utf-8").replace("http-equiv", ""), "no request leaves the page"
     data = json.loads(printed(*words, "--area", "B02", "--json"))
     assert data["first"]["budget"] == {"": "2", "units": "1"}
     assert data["areas"] == [found.of_area("B02").data()]
@@ -158,13 +155,3 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
         change = one.second - one.first
         numbers = f"{one.label} {one.first:,} {one.second:,} {change:+,} ±{one.margin:,.1f} {one.verdict}"
         assert [line for line in told if line.endswith(numbers)] != [], numbers
-    records, taken = tmp_path / "persons.csv", tmp_path / "taken.html"
-    records.write_text("the records")
-    taken.mkdir()
-    for path, said in ((records, "ending '.csv'"), (tmp_path / "x" / "page.html", "no folder"), (taken, "cannot be")):
-        with pytest.raises(SpinewiseError, match=f"--html {re.escape(str(path))}: .*{said}"):
-            printed(*words, "--html", path)
-    assert records.read_text() == "the records"
-    poor = compared(towns, "poor")
-    object.__setattr__(poor.first.manifest, "release", "<b>x</b>")
-    assert "<b>x" not in comparison_html(poor)

@@ -83,7 +83,7 @@ def _readers(town: Town, rng: random.Random, out: Path) -> list[tuple[object, ..
         ("query", root, "total", "--area", "mine=A0101,A0102"),
         ("query", root, "--table", "detail", "--at", "block", "--format", "csv"),
         ("query", root, "status", "--at", "tract", "--companion", "units", "--format", "json"),
-        ("compare", *rng.choice(((root, whole), (whole, root))), "--html", out / "page.html"),
+        ("compare", *rng.choice(((root, whole), (whole, root)))),
         ("export", root, "--format", rng.choice(("csv", "nmf", "parquet", "xlsx")), "--out", out / "export"),
         ("key", "show-commitment", root),
     ]

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import ReleaseError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
+    check_page_file,
     make_restricted,
     open_parquet,
     read_header,
@@ -26,6 +27,7 @@ from pipeline.storage.files import (
     rows_per_group,
     temporary_folder,
     write_bytes,
+    write_page_file,
     write_parquet,
 )
 from pipeline.storage.paths import unchecked
@@ -230,3 +232,16 @@ def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
         "spinewise-refused-x",
         "spinewise-verify-x",
     ]
+
+
+def test_a_page_is_not_written_over_a_file_of_another_kind(tmp_path: Path) -> None:
+    records, taken = tmp_path / "persons.csv", tmp_path / "taken.html"
+    records.write_text("the records")
+    taken.mkdir()
+    for path, said in ((records, "ending '.csv'"), (tmp_path / "x" / "page.html", "there is no folder")):
+        with pytest.raises(InputError, match=f"--html .*{path.name}: .*{said}"):
+            check_page_file("--html", path)
+    check_page_file("--html", taken)
+    with pytest.raises(InputError, match=r"--html .*taken\.html: cannot be written"):
+        write_page_file("--html", taken, "a page")
+    assert records.read_text() == "the records"
