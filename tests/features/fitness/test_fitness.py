@@ -22,11 +22,12 @@ from scipy.stats import norm
 
 from features.fitness.fitness import threshold
 from features.fitness.from_public import public_tables
-from features.fitness.methods import Apart, CellKeyParameters, CellKeys, probabilities, swapped
+from features.fitness.methods import Apart, CellKeys, swapped
 from features.fitness.other_estimator import estimated_otherwise
 from features.fitness.table import TableFitness
 from geography.spine import Level, Spine
 from geography.sums import roll_up
+from pipeline.disclosure.cell_keys import CellKeyParameters, probabilities
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.steps import Silent
 from pipeline.model.labels import Labels
