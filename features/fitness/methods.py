@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Final, Protocol
 
@@ -36,7 +37,8 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from geography.sums import roll_up
-from pipeline.disclosure.cell_keys import CellKeyParameters, probabilities
+from pipeline.disclosure.cell_keys import CellKeyParameters, CellKeys
+from pipeline.disclosure.method import KEYS, keys_of
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.noise.mechanism import NoiseSpec
@@ -191,14 +193,9 @@ def mechanism(apart: Apart, size: int):  # type: ignore[no-untyped-def]  # OpenD
 # -- cell keys ---------------------------------------------------------------------------------------------------------
 
 
-#: Keys are fractions with so many bits.
-_BITS: Final = 32
-_WHOLE: Final = 1 << _BITS
-
-
 @dataclass(frozen=True, eq=False)
-class CellKeys:
-    """The true counts of a universe, perturbed.
+class Perturbed:
+    """The true counts of a universe, perturbed by cell keys.
 
     Attributes:
         parameters: D, V and js.
@@ -213,12 +210,9 @@ class CellKeys:
     @classmethod
     def of(
         cls, truth: Sequence[sp.csr_array], spine: Spine, seed: int, parameters: CellKeyParameters | None = None
-    ) -> CellKeys:
+    ) -> Perturbed:
         """Perturb the true histograms of all levels, with keys that `seed` gives."""
-        leaves = truth[-1]
-        # The sum of the uniform keys of one record or more is uniform, so that one key for them all will do.
-        drawn = np.random.default_rng(seed).integers(0, _WHOLE, len(leaves.data), dtype=np.int64)
-        keys = roll_up(spine, sp.csr_array((drawn, leaves.indices, leaves.indptr), shape=leaves.shape))
+        keys = roll_up(spine, keys_of(truth[-1], np.random.default_rng(seed)))
         return cls(parameters or CellKeyParameters(), truth, keys)
 
     @property
@@ -234,19 +228,14 @@ class CellKeys:
             unpublished=one.unpublished,
         )
 
+    @cached_property
+    def _method(self) -> CellKeys:
+        return CellKeys.of(self.parameters)
+
     def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`: true ones with their errors."""
-        counts = table.query.answer_csr(self.counts[level][rows])
-        keys = table.query.answer_csr(self.keys[level][rows]) % _WHOLE
-        plain = self.parameters.most + self.parameters.unpublished + 1
-        out = counts.copy()
-        for count in np.unique(np.minimum(counts, plain)).tolist():
-            errors, shares = probabilities(count, self.parameters)
-            where = np.minimum(counts, plain) == count
-            ends = np.ceil(np.cumsum(shares) * _WHOLE)
-            ends[-1] = math.inf
-            out[where] += errors[np.searchsorted(ends, keys[where], side="right")]
-        return out
+        counts, keys = (table.query.answer_csr(levels[level][rows]) for levels in (self.counts, self.keys))
+        return self._method.publish(counts, keys % KEYS)
 
 
 # -- swapping ----------------------------------------------------------------------------------------------------------
