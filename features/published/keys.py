@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,9 +23,11 @@ from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import FeatureKeys
+from postprocess.marginal import refines
 
 if TYPE_CHECKING:
     from features.published.files import PublishedInput
+    from pipeline.spec.release_spec import ReleaseSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,16 @@ class ReceivedTables(Received):
         if not any(noise.method is not None and noise.method.by_records for _, _, noise in self.numbers):
             return None
         return tuple(roll_up(spine, keys_of(truth(), _generator("keys", seed))))
+
+
+def _nested(queries: Iterable[Query]) -> tuple[Query, ...]:
+    """Of some queries those that refine one another, coarse to fine, without the finest of all."""
+    ordered = sorted({query.key: query for query in queries}.values(), key=lambda one: one.size)
+    chain: list[Query] = []
+    for query in ordered[:-1]:
+        if not chain or refines(query, chain[-1]):
+            chain.append(query)
+    return tuple(chain)
 
 
 def _generator(purpose: str, seed: int) -> np.random.Generator:
@@ -98,10 +110,16 @@ class PublishedKeys(FeatureKeys):
         return ReceivedTables("published", found) if len(scope.problems.lines) == before else None
 
     def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
-        """See `Kind.placed`: what was published without protection is exact."""
-        del sections
+        """See `Kind.placed`: what was published without protection is exact, and coarse tables are solved first.
+
+        The numbers of a coarse table are more certain than the sums of a fine one, and are lost where whole numbers are
+        found in one pass.
+        """
         found = self.numbers(universe, problems)
-        return replace(universe, invariants=tuple((one.level, one.query) for one in found if one.method is None))
+        exact = tuple((one.level, one.query) for one in found if one.method is None)
+        stated = "passes" in cast("ReleaseSpec", sections).postprocess.model_fields_set
+        passes = universe.passes if stated else _nested(one.query for one in found)
+        return replace(universe, invariants=exact, passes=passes)
 
     def numbers(self, universe: Universe, problems: Problems | None = None) -> tuple[PublishedNumbers, ...]:
         """What was published, top level first."""
