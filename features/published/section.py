@@ -146,8 +146,8 @@ class PublishedSection(MethodSection):
     exact: tuple[str, ...] = Field(
         default=(), description='what was published without protection: "LEVEL.TABLE", or a level, or a table'
     )
-    other: NamedTable[str, MethodSection] = Field(
-        default={}, description='another method for "LEVEL.TABLE", for a level, or for a table'
+    other: Annotated[NamedTable[str, MethodSection], WithJsonSchema({"type": "object"})] = Field(
+        default={}, description='method and its parameters of "LEVEL.TABLE", of a level, or of a table, if others'
     )
 
     def numbers(
