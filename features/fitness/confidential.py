@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from features.fitness.fitness import ComparedMethod, Fitness
 from features.fitness.from_public import public_thresholds
-from features.fitness.methods import Apart, CellKeys, Histograms, Way, opendp_noise, swapping
+from features.fitness.methods import Apart, Histograms, Perturbed, Way, opendp_noise, swapping
 from features.fitness.table import TableFitness, empty_fitness
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
@@ -127,7 +127,7 @@ def _ways(release: Reader, truth: Sequence[sp.csr_array], others: Estimates) -> 
     yield Apart(release.universe, truth, SEED)
     if (drawn := opendp_noise(release.universe, truth)) is not None:
         yield drawn
-    yield CellKeys.of(truth, release.spine, SEED)
+    yield Perturbed.of(truth, release.spine, SEED)
     if (exchanged := swapping(truth[-1], release.spine, SEED)) is not None:
         yield exchanged
 

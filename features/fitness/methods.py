@@ -28,22 +28,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Final, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import brentq
 
 from geography.spine import Spine
 from geography.sums import roll_up
-from pipeline.errors import InputError
+from pipeline.disclosure.cell_keys import CellKeyParameters, CellKeys
+from pipeline.disclosure.method import KEYS, keys_of
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.mechanisms import noise_for
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import IntArray
 
 #: What the ways are called.
 _APART, _OPENDP, _CELL_KEYS = message("noise apart"), Message("OpenDP"), message("cell keys")
@@ -192,66 +193,9 @@ def mechanism(apart: Apart, size: int):  # type: ignore[no-untyped-def]  # OpenD
 # -- cell keys ---------------------------------------------------------------------------------------------------------
 
 
-#: Keys are fractions with so many bits.
-_BITS: Final = 32
-_WHOLE: Final = 1 << _BITS
-
-
-@dataclass(frozen=True)
-class CellKeyParameters:
-    """Parameters of the perturbation.
-
-    Attributes:
-        most: D, the largest error, persons.
-        variance: V, the largest variance of an error, persons squared.
-        unpublished: js; counts from 1 to this are not published.
-
-    Raises:
-        InputError: no distribution has these parameters.
-    """
-
-    most: int = 5
-    variance: float = 3.0
-    unpublished: int = 2
-
-    def __post_init__(self) -> None:
-        least = max((i * (self.unpublished + 1 - i) for i in range(1, self.unpublished + 1)), default=0)
-        if self.most < 1 or not 0 <= self.unpublished < self.most or not self.variance > 0 or self.variance < least:
-            raise InputError(
-                f"cell keys: found D = {self.most}, V = {self.variance:g}, js = {self.unpublished}; D must be at least "
-                f"1, js from 0 to D - 1, and V above 0 and, with this js, at least {least}"
-            )
-
-
-def probabilities(count: int, parameters: CellKeyParameters) -> tuple[IntArray, FloatArray]:
-    """Errors that a count may get, and their probabilities: p(v) = exp(a v - b v^2) with b >= 0, normalised.
-
-    a is such that the mean is 0. b is 0 if the variance is within V then, else such that it is V.
-    """
-    if count == 0:
-        return np.zeros(1, dtype=np.int64), np.ones(1)
-    errors = np.arange(-min(count, parameters.most), parameters.most + 1)
-    errors = errors[(count + errors == 0) | (count + errors > parameters.unpublished)]
-
-    def of(b: float) -> FloatArray:
-        def weights(a: float) -> FloatArray:
-            exponents = a * errors - b * errors**2
-            raw = np.exp(exponents - exponents.max())
-            return np.asarray(raw / raw.sum())
-
-        end = 60.0 + 2 * b * parameters.most
-        slope = float(brentq(lambda a: float(weights(a) @ errors), -end, end, xtol=1e-14))
-        return weights(slope)
-
-    found = of(0.0)
-    if found @ errors**2 > parameters.variance:
-        found = of(float(brentq(lambda b: float(of(b) @ errors**2) - parameters.variance, 0.0, 30.0, xtol=1e-14)))
-    return errors, found
-
-
 @dataclass(frozen=True, eq=False)
-class CellKeys:
-    """The true counts of a universe, perturbed.
+class Perturbed:
+    """The true counts of a universe, perturbed by cell keys.
 
     Attributes:
         parameters: D, V and js.
@@ -266,12 +210,9 @@ class CellKeys:
     @classmethod
     def of(
         cls, truth: Sequence[sp.csr_array], spine: Spine, seed: int, parameters: CellKeyParameters | None = None
-    ) -> CellKeys:
+    ) -> Perturbed:
         """Perturb the true histograms of all levels, with keys that `seed` gives."""
-        leaves = truth[-1]
-        # The sum of the uniform keys of one record or more is uniform, so that one key for them all will do.
-        drawn = np.random.default_rng(seed).integers(0, _WHOLE, len(leaves.data), dtype=np.int64)
-        keys = roll_up(spine, sp.csr_array((drawn, leaves.indices, leaves.indptr), shape=leaves.shape))
+        keys = roll_up(spine, keys_of(truth[-1], np.random.default_rng(seed)))
         return cls(parameters or CellKeyParameters(), truth, keys)
 
     @property
@@ -287,19 +228,14 @@ class CellKeys:
             unpublished=one.unpublished,
         )
 
+    @cached_property
+    def _method(self) -> CellKeys:
+        return CellKeys.of(self.parameters)
+
     def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`: true ones with their errors."""
-        counts = table.query.answer_csr(self.counts[level][rows])
-        keys = table.query.answer_csr(self.keys[level][rows]) % _WHOLE
-        plain = self.parameters.most + self.parameters.unpublished + 1
-        out = counts.copy()
-        for count in np.unique(np.minimum(counts, plain)).tolist():
-            errors, shares = probabilities(count, self.parameters)
-            where = np.minimum(counts, plain) == count
-            ends = np.ceil(np.cumsum(shares) * _WHOLE)
-            ends[-1] = math.inf
-            out[where] += errors[np.searchsorted(ends, keys[where], side="right")]
-        return out
+        counts, keys = (table.query.answer_csr(levels[level][rows]) for levels in (self.counts, self.keys))
+        return self._method.publish(counts, keys % KEYS)
 
 
 # -- swapping ----------------------------------------------------------------------------------------------------------

@@ -22,11 +22,13 @@ from scipy.stats import norm
 
 from features.fitness.fitness import threshold
 from features.fitness.from_public import public_tables
-from features.fitness.methods import Apart, CellKeyParameters, CellKeys, probabilities, swapped
+from features.fitness.methods import Apart, Perturbed, swapped
 from features.fitness.other_estimator import estimated_otherwise
 from features.fitness.table import TableFitness
 from geography.spine import Level, Spine
 from geography.sums import roll_up
+from pipeline.disclosure.cell_keys import CellKeyParameters, probabilities
+from pipeline.disclosure.method import KEYS
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.steps import Silent
 from pipeline.model.labels import Labels
@@ -442,7 +444,7 @@ def test_perturbation_tables(parameters: CellKeyParameters) -> None:
 
 def test_the_same_records_have_the_same_error(truth: list[sp.csr_array], spine: Spine, universe: Universe) -> None:
     """A cell is published alike in every table; tables do not add up; empty cells stay empty; the spread is V."""
-    keys = CellKeys.of(truth, spine, 1)
+    keys = Perturbed.of(truth, spine, 1)
     everything = slice(0, BLOCKS)
     detail = keys.answers(table_of(universe, "detail"), 2, everything)
     parts = [keys.answers(table_of(universe, "detail"), 2, slice(start, start + 50)) for start in range(0, BLOCKS, 50)]
@@ -459,7 +461,7 @@ def test_the_same_records_have_the_same_error(truth: list[sp.csr_array], spine: 
     assert abs(errors.mean()) < 4 * (3 / large.sum()) ** 0.5
     assert errors.var() == pytest.approx(3, rel=0.25)
     age = table_of(universe, "age").query
-    counted = (age.answer_csr(keys.keys[2]) % 2**32)[age.answer_csr(truth[2]) > 0] / 2**32
+    counted = (age.answer_csr(keys.keys[2]) % KEYS)[age.answer_csr(truth[2]) > 0] / KEYS
     assert np.histogram(counted, 5, (0, 1))[0] == pytest.approx(np.full(5, len(counted) / 5), rel=0.25)
 
 
