@@ -116,10 +116,19 @@ class ProvenTables:
     n_undecided: int
     numbers: _Numbers
 
+    def knows(self, query: Marginal) -> bool:
+        """Whether a query is that of one of the tables, or what they tell apart."""
+        return any(one.key == query.key for one in self.numbers.queries)
+
     def range_of(self, level: int, query: Marginal) -> Range:
         """The least and the most `(n_geounits, query.size)` of a query of one of the tables, at any level."""
         place = self.numbers.place(query)
         return self.numbers.least[level][:, place], self.numbers.most[level][:, place]
+
+
+def check_bounds(spine: Spine, tables: Sequence[PublishedTable]) -> None:
+    """Refuse tables of which bounds over single sums show that they contradict each other; see `proven`."""
+    _Numbers.of(spine, tables).propagate()
 
 
 def proven(spine: Spine, tables: Sequence[PublishedTable]) -> ProvenTables:
