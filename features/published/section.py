@@ -156,8 +156,8 @@ class PublishedSection(MethodSection):
         max_length=20,
         description="suppression: what stands for a suppressed number; default: an empty field",
     )
-    other: NamedTable[str, MethodSection] = Field(
-        default={}, description='another method for "LEVEL.TABLE", for a level, or for a table'
+    other: Annotated[NamedTable[str, MethodSection], WithJsonSchema({"type": "object"})] = Field(
+        default={}, description='method and its parameters of "LEVEL.TABLE", of a level, or of a table, if others'
     )
 
     def numbers(
