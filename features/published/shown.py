@@ -71,5 +71,6 @@ def _rows(facts: ReleaseFacts, numbers: Sequence[PublishedNumbers]) -> Iterator[
 
 def _pairs(published: IntArray, estimated: IntArray, hidden: BoolArray) -> list[tuple[int | None, int]]:
     """Of each cell the number that was published, None where it was suppressed, and that which was estimated."""
-    shown = np.where(hidden, None, published.astype(object)).tolist()
-    return list(zip(shown, estimated.tolist(), strict=True))
+    shown = published.astype(object)
+    shown[hidden] = None
+    return list(zip(shown.tolist(), estimated.tolist(), strict=True))
