@@ -10,6 +10,8 @@ import numpy as np
 
 from features.published.agreement import check_agreement
 from features.published.section import PublishedNumbers
+from geography.spine import Spine
+from pipeline.disclosure.suppression import PublishedTable, Suppression, check_bounds
 from pipeline.errors import InputError
 from pipeline.inputs.area_numbers import read_whole_numbers
 from pipeline.inputs.public_input import InputScope
@@ -25,6 +27,11 @@ from postprocess.arrays import IntArray
 GEOCODE = "geocode"
 
 
+def _table(spine: Spine, one: PublishedNumbers, values: IntArray) -> PublishedTable:
+    least, most = (values, values) if one.method is None else one.method.allowed(values)
+    return PublishedTable(spine.index_of(one.level), one.query, least, most)
+
+
 class PublishedInput(ReceivedInput):
     """The published tables, as they were read: those of the draws in their order, then those that are exact."""
 
@@ -32,21 +39,30 @@ class PublishedInput(ReceivedInput):
     after = "bounds"
     products = (MEASUREMENTS, INVARIANTS)
 
-    def __init__(self, files: Mapping[str, Path], numbers: Callable[[Universe], Sequence[PublishedNumbers]]) -> None:
+    def __init__(
+        self, files: Mapping[str, Path], numbers: Callable[[Universe], Sequence[PublishedNumbers]], mark: str
+    ) -> None:
         self._files = files
         self._numbers = numbers
+        self._mark = mark
 
     def read(self, scope: InputScope) -> Sequence[IntArray]:
         """See `PublicInput.read`; also InputError where a number is one that the method does not publish."""
         found = dict(self._read(scope))
         check_agreement(scope.spine, found)
+        if any(isinstance(one.method, Suppression) for one in found):
+            try:
+                check_bounds(scope.spine, [_table(scope.spine, *one) for one in found.items()])
+            except InputError as error:
+                raise InputError(f"published.files: {error}") from None
         return [found[one] for one in sorted(found, key=lambda one: one.method is None)]
 
     def _read(self, scope: InputScope) -> Iterator[tuple[PublishedNumbers, IntArray]]:
         for level, numbers in groupby(self._numbers(scope.universes[0]), key=lambda one: one.level):
             tables, path, where = list(numbers), self._files[level], f"published.files.{level}"
             columns = [column for one in tables for column in one.columns]
-            values = read_whole_numbers(where, path, GEOCODE, columns, scope.spine.down_to(level))
+            hidden = self._mark if any(isinstance(one.method, Suppression) for one in tables) else None
+            values = read_whole_numbers(where, path, GEOCODE, columns, scope.spine.down_to(level), mark=hidden)
             at = 0
             for one in tables:
                 own = values[:, at : at + one.query.size]

@@ -14,11 +14,12 @@ from features.published.section import PublishedNumbers, PublishedSection
 from geography.spine import Spine
 from geography.sums import roll_up
 from pipeline.disclosure.method import keys_of
+from pipeline.disclosure.suppression import Suppression
 from pipeline.model.draw import ReceivedNoise
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
 from pipeline.model.source import ReadStored, Received
-from pipeline.model.universe import Universe
+from pipeline.model.universe import PublicFact, Universe
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.resolve import UniverseResolver
 from pipeline.spec.sections import UniverseSections
@@ -27,6 +28,8 @@ from postprocess.marginal import refines
 
 if TYPE_CHECKING:
     from features.published.files import PublishedInput
+    from pipeline.estimation.constraints import Knowledge, Results
+    from pipeline.execution.job import Job
     from pipeline.pages.templates import ReleaseFacts
     from pipeline.spec.release_spec import ReleaseSpec
 
@@ -55,6 +58,17 @@ class ReceivedTables(Received):
         if not any(noise.method is not None and noise.method.by_records for _, _, noise in self.numbers):
             return None
         return tuple(roll_up(spine, keys_of(truth(), _generator("keys", seed))))
+
+
+class SuppressedTables(PublicFact):
+    """Of suppressed numbers all tables together say what they can be."""
+
+    def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
+        """See `PublicFact.knowledge`."""
+        del results
+        from features.published.suppressed import ProvenNumbers  # brings the solvers
+
+        return ProvenNumbers(job, universe)
 
 
 def _nested(queries: Iterable[Query]) -> tuple[Query, ...]:
@@ -121,7 +135,9 @@ class PublishedKeys(FeatureKeys):
         exact = tuple((one.level, one.query) for one in found if one.method is None)
         stated = "passes" in cast("ReleaseSpec", sections).postprocess.model_fields_set
         passes = universe.passes if stated else _nested(one.query for one in found)
-        return replace(universe, invariants=exact, passes=passes)
+        hidden = any(isinstance(one.method, Suppression) for one in found)
+        facts = (*universe.facts, SuppressedTables()) if hidden else universe.facts
+        return replace(universe, invariants=exact, passes=() if hidden else passes, facts=facts)
 
     def numbers(self, universe: Universe, problems: Problems | None = None) -> tuple[PublishedNumbers, ...]:
         """What was published, top level first."""
@@ -132,7 +148,7 @@ class PublishedKeys(FeatureKeys):
         """See `Kind.public_inputs`: the files."""
         from features.published.files import PublishedInput  # brings the readers
 
-        return (PublishedInput(self.stated.files, self.numbers),)
+        return (PublishedInput(self.stated.files, self.numbers, self.stated.mark),)
 
     def shown(self, facts: ReleaseFacts) -> dict[str, Any]:
         """See `Kind.shown`."""

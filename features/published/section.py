@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, Wi
 from pipeline.disclosure.cell_keys import CellKeyParameters, CellKeys
 from pipeline.disclosure.method import DisclosureMethod
 from pipeline.disclosure.rounding import Gaussian, RandomRounding, Rounding
+from pipeline.disclosure.suppression import Suppression
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.spec.fields import (
@@ -60,6 +61,7 @@ _METHODS: Mapping[str, Sequence[tuple[tuple[str, ...], Callable[..., DisclosureM
         (("most", "variance", "unpublished"), lambda d, v, js: CellKeys.of(CellKeyParameters(d, float(v), js))),
         (("ptable",), lambda table: table),
     ],
+    "suppression": [(("under",), Suppression)],
     "gaussian": [(("sd",), Gaussian)],
 }
 
@@ -67,7 +69,7 @@ _METHODS: Mapping[str, Sequence[tuple[tuple[str, ...], Callable[..., DisclosureM
 class MethodSection(Section):
     """How numbers were protected, each by itself."""
 
-    method: Literal["rounding", "random-rounding", "cell-keys", "gaussian"] = Field(
+    method: Literal["rounding", "random-rounding", "cell-keys", "suppression", "gaussian"] = Field(
         description="what the office did to each number"
     )
     base: int | None = Field(
@@ -82,6 +84,9 @@ class MethodSection(Section):
         default=None,
         description="cell-keys, in place of these three: CSV file with the columns i, v and p, as the R package ptable "
         "writes it",
+    )
+    under: int | None = Field(
+        default=None, ge=3, le=1000, description="suppression: counts from 1 to below this are not published"
     )
     sd: Budget | None = Field(
         default=None, description="gaussian: standard deviation of the noise, persons, exact, as text"
@@ -109,7 +114,7 @@ class MethodSection(Section):
         raise AssertionError(self.method)
 
 
-_PARAMETERS = ("base", "most", "variance", "unpublished", "ptable", "sd")
+_PARAMETERS = ("base", "most", "variance", "unpublished", "ptable", "under", "sd")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +150,11 @@ class PublishedSection(MethodSection):
     )
     exact: tuple[str, ...] = Field(
         default=(), description='what was published without protection: "LEVEL.TABLE", or a level, or a table'
+    )
+    mark: str = Field(
+        default="",
+        max_length=20,
+        description="suppression: what stands for a suppressed number; default: an empty field",
     )
     other: Annotated[NamedTable[str, MethodSection], WithJsonSchema({"type": "object"})] = Field(
         default={}, description='method and its parameters of "LEVEL.TABLE", of a level, or of a table, if others'
@@ -182,6 +192,9 @@ class PublishedSection(MethodSection):
                     exact = any(place in self.exact for place in own)
                     stated = next((self.other[place] for place in own if place in self.other), self)
                     found.append(PublishedNumbers(level, table, query, None if exact else stated.resolved()))
+        suppressed = {isinstance(one.method, Suppression) for one in found if one.method}
+        if len(suppressed) > 1:
+            problems.add("other", "found suppression beside other methods; whatever is not exact has to be suppressed")
         if not any(one.method for one in found):
             problems.add("files", "found no table that was protected; at least one is needed")
         return tuple(found)

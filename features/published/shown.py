@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from features.published.section import PublishedNumbers, PublishedSection
+from pipeline.disclosure.suppression import SUPPRESSED, Suppression
 from pipeline.metadata.products import drawn_file
 from pipeline.pages.templates import ReleaseFacts
 from pipeline.release.measurements import read_measurement
 from pipeline.release.tables import read_table
-from postprocess.arrays import IntArray
+from postprocess.arrays import BoolArray, IntArray
 
 #: Areas of a level, and cells of a table, that are listed one by one, at most.
 _MOST_LISTED, _MOST_CELLS = 50, 8
@@ -46,7 +47,8 @@ def _rows(facts: ReleaseFacts, numbers: Sequence[PublishedNumbers]) -> Iterator[
         codes = facts.spine.level(one.level).geocodes
         published = read_measurement(facts.readable(drawn_file(folder, draw))).values
         estimated = read_table(facts.readable(folder.table(one.table, one.level)), geocodes=codes).counts
-        differences = np.abs(estimated - published)
+        hidden = isinstance(one.method, Suppression) & (published == SUPPRESSED)
+        differences = np.where(hidden, 0, np.abs(estimated - published))
         row: dict[str, Any] = {
             "level": one.level,
             "table": words.table(one.table),
@@ -61,10 +63,14 @@ def _rows(facts: ReleaseFacts, numbers: Sequence[PublishedNumbers]) -> Iterator[
             named = facts.names.get(one.level)
             names = codes.tolist() if named is None else named.in_language(facts.spec.report.language or "")
             row["cells"] = list(one.query.answer_labels())
-            row["areas"] = [(name, _pairs(*two)) for name, *two in zip(names, published, estimated, strict=True)]
+            row["areas"] = [
+                (name, _pairs(*three)) for name, *three in zip(names, published, estimated, hidden, strict=True)
+            ]
         yield row
 
 
-def _pairs(published: IntArray, estimated: IntArray) -> list[tuple[int, int]]:
-    """Of each cell the number that was published and that which was estimated."""
-    return list(zip(published.tolist(), estimated.tolist(), strict=True))
+def _pairs(published: IntArray, estimated: IntArray, hidden: BoolArray) -> list[tuple[int | None, int]]:
+    """Of each cell the number that was published, None where it was suppressed, and that which was estimated."""
+    shown = published.astype(object)
+    shown[hidden] = None
+    return list(zip(shown.tolist(), estimated.tolist(), strict=True))

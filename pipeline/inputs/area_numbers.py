@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -91,6 +92,31 @@ class SignedReader(AreaNumberReader):
         return found if found < 0 else _SHIFT + (-found if negative else found)
 
 
+@dataclass(frozen=True)
+class MarkedReader(AreaNumberReader):
+    """Reads a column of counts, to each of which 1 is added; 0 stands for a mark, whatever it means.
+
+    Attributes:
+        mark: in place of a number; "" for an empty field.
+    """
+
+    mark: str
+    problems = CountReader.problems
+
+    @property
+    def allowed(self) -> str:  # type: ignore[override]  # of a class in others
+        """For messages."""
+        marked = f"or {self.mark!r}" if self.mark else "or nothing"
+        return f"{CountReader.allowed}, {marked}"
+
+    def parse(self, value: object) -> int:
+        """The number that `value` states, or which problem it has."""
+        if (value is None and not self.mark) or (isinstance(value, str) and value.strip() == self.mark):
+            return 0
+        found = parse_count(value)
+        return found if found < 0 else found + 1
+
+
 N = TypeVar("N", np.int64, np.float64)
 #: The most persons that all facilities of a bound can have together: sums of them stay far within 64 bits.
 MOST_BOUNDED: Final = 10**15
@@ -133,7 +159,9 @@ def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str]
     return _read_rows(where, path, geocode, names, upto, AreaNumberReader, np.float64)
 
 
-def read_whole_numbers(where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine) -> IntArray:
+def read_whole_numbers(
+    where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine, mark: str | None = None
+) -> IntArray:
     """Whole numbers of the geounits of the lowest level of a spine, `(n_geounits, n_columns)` int64.
 
     Args:
@@ -142,6 +170,7 @@ def read_whole_numbers(where: str, path: Path, geocode: str, names: Sequence[str
         geocode: the file's column of geocodes.
         names: its columns of numbers.
         upto: down to the level that the file has numbers for.
+        mark: what may stand in place of a number, which is read as -1, and no other is negative then; None for nothing.
 
     Raises:
         InputError: the file cannot be read, has other columns, or not one row with whole numbers for each geounit.
@@ -155,6 +184,8 @@ def read_whole_numbers(where: str, path: Path, geocode: str, names: Sequence[str
             f"{where}: {path}: found the columns {first_few(other)}; none but {geocode} and {len(names):,} others are "
             f"read: {first_few(names)}"
         )
+    if mark is not None:
+        return _read_rows(where, path, geocode, names, upto, partial(MarkedReader, mark=mark), np.int64) - 1
     return _read_rows(where, path, geocode, names, upto, SignedReader, np.int64) - _SHIFT
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.disclosure.method import KEYS, DisclosureMethod
 from pipeline.disclosure.rounding import RandomRounding
+from pipeline.disclosure.suppression import SUPPRESSED, Suppression
 
 #: 3 counties of 4 tracts of 6 blocks.
 CODES: Final = [f"{county}{tract}{block}" for county in "ABC" for tract in "1234" for block in "123456"]
@@ -82,3 +83,12 @@ def write_tables(
         pd.DataFrame(columns).sample(frac=1, random_state=1).to_csv(folder / name, index=False)
     pd.DataFrame({"block": CODES}).to_csv(folder / "areas.csv", index=False)
     (folder / "mended.toml").write_text(text, encoding="utf-8")
+
+
+def write_suppressed(folder: Path) -> None:
+    """Counts under 5 are not published, and stand as x."""
+    stated = 'method = "suppression"\nunder = 5\nmark = "x"'
+    write_tables(folder, Suppression(5), truth(3), SPEC.replace('method = "random-rounding"\nbase = 5', stated))
+    for name in FILES.values():
+        frame = pd.read_csv(folder / name, dtype=str)
+        frame.replace(str(SUPPRESSED), "x").to_csv(folder / name, index=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matrix.case import Case, Refusal
 from numpy.typing import NDArray
-from releases.protected_tables import FILES, TABLES, of_level, truth, write_tables
+from releases.protected_tables import FILES, TABLES, of_level, truth, write_suppressed, write_tables
 
 from pipeline.disclosure.method import DisclosureMethod
 from pipeline.disclosure.rounding import RandomRounding
@@ -39,6 +39,31 @@ def _nearer_and_whole(folder: Path) -> None:
     assert errors[1] < 0.85 * errors[0]
 
 
+def _within_proven_ranges(folder: Path) -> None:
+    """What was published is kept to the digit, and each interval holds the truth; most suppressed numbers are known."""
+    release = folder / "out" / "mended" / "public" / "tables"
+    hidden, known = 0, 0
+    for level, name in FILES.items():
+        codes, true = of_level(truth(3), level)
+        shown = pd.read_csv(folder / name, dtype=str).set_index("geocode").loc[codes]
+        for table, (labels, member) in TABLES.items():
+            if (level, table) == ("tract", "people"):
+                continue
+            found = pd.read_parquet(release / table / f"{level}.parquet").set_index("geocode").loc[codes]
+            for label, counts in zip(labels, (true @ member).T, strict=True):
+                published, estimate = shown[f"{table}.{label}"], found[label].to_numpy()
+                exact = (published != "x").to_numpy()
+                assert (estimate[exact] == published[exact].astype(int)).all()
+                least, most = (found[f"{label}:{end}90"].to_numpy() for end in ("low", "high"))
+                assert ((least <= counts) & (counts <= most)).all()
+                assert ((least <= estimate) & (estimate <= most)).all()
+                assert (least[~exact] >= 1).all()
+                assert (most[~exact] <= 4).all()
+                hidden += int((~exact).sum())
+                known += int((least == most)[~exact].sum())
+    assert 0.3 * hidden < known < hidden
+
+
 CASES: Sequence[Case] = (
     Case(
         "mended",
@@ -46,6 +71,14 @@ CASES: Sequence[Case] = (
         (("--quiet", "run", "mended.toml", "--out", "out", "--workers", "1"),),
         ("out/mended",),
         _nearer_and_whole,
+        without={"second program": "not known here"},
+    ),
+    Case(
+        "suppressed",
+        write_suppressed,
+        (("--quiet", "run", "mended.toml", "--out", "out", "--workers", "1"),),
+        ("out/mended",),
+        _within_proven_ranges,
         without={"second program": "not known here"},
     ),
 )
@@ -76,6 +109,7 @@ def _another_year(folder: Path) -> None:
 
 
 _NAME: Final = "mended"
+_HIDDEN: Final = "suppressed"
 REFUSALS: Sequence[Refusal] = (
     Refusal(_NAME, _file("block", _put("sexes.f", 7)), ("published.files.block", "found 7", "random rounding to mult")),
     Refusal(_NAME, _file("block", _put("sexes.f", "5.5")), ("published.files.block", "'5.5'", "allowed are whole")),
@@ -98,5 +132,20 @@ REFUSALS: Sequence[Refusal] = (
     Refusal(
         _NAME, _another(RandomRounding(10)), ("published", "no counts can have been", "protected otherwise than stated")
     ),
+    Refusal(
+        _HIDDEN, ('mark = "x"\n', ""), ("published.files", "a count that is not a number", "found 'x'", "or nothing")
+    ),
+    Refusal(_HIDDEN, _file("block", _put("people.old * f", -1)), ("published.files.block", "negative", "or 'x'")),
+    Refusal(_HIDDEN, _file("block", _put("people.old * f", 3)), ("published.files.block", "found 3", "from 1 to 4")),
+    Refusal(
+        _HIDDEN, _file("block", _put("people.old * f", 60)), ("published", "no counts can have been published", "'A'")
+    ),
+    Refusal(_HIDDEN, ("under = 5", "under = 2"), ("published.under", "2", "3")),
+    Refusal(
+        _HIDDEN,
+        ("[published]", '[published]\nother = { block = { method = "rounding", base = 3 } }'),
+        ("published.other", "found suppression beside", "has to be suppressed"),
+    ),
+    Refusal(_NAME, _file("block", _put("sexes.f", "x")), ("published.files.block", "'x'", "allowed are whole")),
     Refusal(_NAME, _another_year, ("published", "no counts can have been published", "two dates or areas")),
 )
