@@ -56,6 +56,7 @@ FEATURES: Final = (
     Feature("local", keys={"collect": ("features.local.keys", "LocalKeys")}),
     Feature("marginals", keys={"marginals": ("features.marginals.keys", "MarginalsKeys")}),
     Feature("plan", {"plan": "features.plan.command"}),
+    Feature("published", keys={"published": ("features.published.keys", "PublishedKeys")}),
     Feature(
         "questions", {"ask": "features.questions.command"}, {"questions": ("features.questions.keys", "QuestionsKeys")}
     ),

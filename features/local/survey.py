@@ -162,7 +162,13 @@ class Survey(Source):
             marked("Variance of each count that is made from them"),
         )
 
-    def truth_for_simulation(self, spine: Spine, read: ReadStored, seed: int) -> tuple[sp.csr_array, ...]:
+    def truth_for_simulation(
+        self,
+        spine: Spine,
+        read: ReadStored,
+        seed: int,
+        released: object,  # noqa: ARG002
+    ) -> tuple[sp.csr_array, ...]:
         """Answers that stand in for the truth, see `stand_ins`."""
         from features.local.stand_ins import stand_ins  # with scipy, which counting reports does not need
 

@@ -13,6 +13,7 @@ to D records.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -76,18 +77,32 @@ class CellKeys(DisclosureMethod):
             raise InputError(f"{path}: is no CSV table with the columns i, v and p: {error}") from None
         if not len(counts) or (np.unique(counts) != np.arange(counts.max() + 1)).any():
             raise InputError(f"{path}: the column i must have every count from 0 to the largest one")
-        rows = []
+        rows: list[tuple[Sequence[int], Sequence[float]]] = []
         for count in range(int(counts.max()) + 1):
             here = np.flatnonzero(counts == count)
             here = here[np.argsort(errors[here])]
-            own, chances = errors[here], shares[here]
+            rows.append((errors[here].tolist(), shares[here].tolist()))
+        try:
+            return cls.of_rows(rows)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Self:
+        """That of a perturbation table: of each count from 0 on, errors and probabilities; the last row for all above.
+
+        Raises:
+            InputError: these are no probabilities, or a count with its error is below 0; the message names the count.
+        """
+        for count, (errors, shares) in enumerate(rows):
+            own, chances = np.array(errors), np.array(shares)
             if not abs(chances.sum() - 1) < 1e-6 or (chances < 0).any() or (count + own[chances > 0] < 0).any():
                 raise InputError(
-                    f"{path}: count {count}: probabilities must be at least 0 and add up to 1, found "
-                    f"{chances.sum():g}, and no count with its error may be below 0"
+                    f"count {count}: probabilities must be at least 0 and add up to 1, found {chances.sum():g}, and no "
+                    "count with its error may be below 0"
                 )
-            rows.append((tuple(own.tolist()), tuple((chances / chances.sum()).tolist())))
-        return cls(tuple(rows), _variance(rows[-1]), f"cell keys by the table {path.name}")
+        exact = tuple((tuple(errors), tuple(share / sum(shares) for share in shares)) for errors, shares in rows)
+        return cls(exact, _variance(exact[-1]), "cell keys by a perturbation table")
 
     @property
     def variance(self) -> Fraction:

@@ -31,11 +31,11 @@ class DisclosureMethod(ABC):
     Attributes:
         by_records: whether the same records have the same error wherever they are counted: the key of a number is then
             the sum of the keys of the records that it counts, else each number has a key of its own.
-        random: whether what is published of a count depends on its key.
+        shakes: whether an estimate is `shaken` before it stands in for the truth.
     """
 
     by_records: ClassVar[bool] = False
-    random: ClassVar[bool] = True
+    shakes: ClassVar[bool] = False
 
     @property
     @abstractmethod

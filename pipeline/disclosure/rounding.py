@@ -64,7 +64,7 @@ class Rounding(_Multiples):
     Rests are equally frequent, so that the variance is (b^2 - 1) / 12.
     """
 
-    random: ClassVar[bool] = False
+    shakes: ClassVar[bool] = True
 
     @property
     def variance(self) -> Fraction:

@@ -15,6 +15,7 @@ All of it follows from public files and the public seed, and not from where or h
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.disclosure.method import KEYS, DisclosureMethod
 from pipeline.estimation.around_estimates import AroundEstimates
 from pipeline.estimation.constraints import IntervalRule
 from pipeline.estimation.measurement_files import checked, require
@@ -38,6 +40,7 @@ from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.noise.mechanism import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.noise.streams import Stream
 from postprocess.arrays import Arrays, BoolArray, Ends, FloatArray, IntArray, runs
 from postprocess.downward.batch import members_expected
 from postprocess.downward.intervals import Intervals, ReportedIntervals
@@ -356,16 +359,20 @@ class PublicNoise:
         universe: its name; universes and replicates do not share noise.
         noise: per level, of each query in the order of the problem, for each kind of geounit.
         kinds: per level, as in `Problem`.
+        queries: per level, in the order of the problem; needed where there are keys.
+        keys: per level, the sums of the records' keys `(n, n_cells)`; empty where no error follows from them.
     """
 
     seed: int
     universe: str
-    noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
+    noise: tuple[tuple[tuple[NoiseSpec | DisclosureMethod, ...], ...], ...]
     kinds: tuple[NDArray[np.signedinteger] | None, ...]
+    queries: tuple[tuple[Marginal, ...], ...] = ()
+    keys: tuple[sp.csr_array, ...] = ()
 
     @classmethod
-    def of(cls, seed: int, universe: Universe, spine: Spine) -> Self:
-        """That of a universe's draws; what others drew depends on the truth, and is simulated by the source."""
+    def of(cls, seed: int, universe: Universe, spine: Spine, truth: Callable[[], sp.csr_array]) -> Self:
+        """That of a universe's draws; reports the source simulates. `truth` gives what stands for true leaves."""
         levels = by_level(everywhere(universe.draws(spine)), spine.level_names)
         noise = tuple(
             tuple(
@@ -379,23 +386,41 @@ class PublicNoise:
             for level in levels
         )
         kinds = (kinds_of(level) if any(here) else None for level, here in zip(levels, noise, strict=True))
-        return cls(seed, universe.name, noise, tuple(kinds))
+        keys = universe.source.record_keys(spine, seed, truth)
+        queries = () if keys is None else tuple(tuple(draw.query for draw in level) for level in levels)
+        return cls(seed, universe.name, noise, tuple(kinds), queries, keys or ())
 
-    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> IntArray:
-        """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
+    def draw(self, replicate: int, level: int, query: int, first: int, answers: IntArray) -> IntArray:
+        """Noise on a query's `answers` `(n, size)` in the geounits of a level from `first` on, in one simulated run.
 
         It depends on the position in the level, and not on how many geounits are requested at a time.
         """
         key = public_key("spinewise simulation 1", self.seed, self.universe, replicate, level, query)
+        position = first * answers.shape[1]
         drawn = [
-            sampler_for(noise).draw(key, first * shape[1], shape[0] * shape[1]).reshape(shape)
+            sampler_for(noise).draw(key, position, answers.size).reshape(answers.shape)
+            if isinstance(noise, NoiseSpec)
+            else noise.publish(answers, self._keys(noise, replicate, level, query, first, answers)) - answers
             for noise in self.noise[level][query]
         ]
         if (kinds := self.kinds[level]) is not None:
-            own = kinds[first : first + shape[0]]
+            own = kinds[first : first + len(answers)]
             for kind, noise_of_kind in enumerate(drawn[1:], start=1):
                 drawn[0][own == kind] = noise_of_kind[own == kind]
         return drawn[0]
+
+    def _keys(
+        self, method: DisclosureMethod, replicate: int, level: int, query: int, first: int, answers: IntArray
+    ) -> IntArray:
+        """The keys `(n, size)` of answers: sums of the records' keys, or of each number its own."""
+        if method.by_records:
+            sums = self.queries[level][query].answer_csr(self.keys[level][first : first + len(answers)])
+            of_run = public_key("spinewise record keys 1", self.seed, self.universe, replicate)
+            factor = 1 + int.from_bytes(of_run[:8], "big") % (KEYS - 1)
+            return sums % KEYS * factor % KEYS
+        key = public_key("spinewise number keys 1", self.seed, self.universe, replicate, level, query)
+        words = Stream(key).words(first * answers.shape[1], answers.size)
+        return (words % KEYS).astype(np.int64).reshape(answers.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,10 +501,12 @@ class Margins:
     def simulate(self) -> None:
         """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
-        noise = PublicNoise.of(self.estimation.stated.seed, self.estimation.universe, job.spine)
-        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
+        seed, truth = self.estimation.stated.seed, self._truth()
+        leaves_of = self._released_leaves if truth is None else partial(operator.getitem, truth, -1)
+        noise = PublicNoise.of(seed, self.estimation.universe, job.spine, leaves_of)
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, truth)
         rates, leaves = sampled.rates(), job.spine.n_levels - 1
-        reported = self.estimation.universe.source.simulated(self.estimation.stated.seed, self.estimation.universe.name)
+        reported = self.estimation.universe.source.simulated(seed, self.estimation.universe.name)
         tasks = [
             Simulation(replace(run, reported=reported, leaves=leaves, own=self._own), noise)
             for run in sampled.tasks(rates)
@@ -509,7 +536,11 @@ class Margins:
         """What stands in for the truth; None for the released histograms."""
         job, universe = self.estimation.job, self.estimation.universe
         read = partial(stored_in_leaves, job, universe)
-        return universe.source.truth_for_simulation(job.spine, read, self.estimation.stated.seed)
+        seed = self.estimation.stated.seed
+        return universe.source.truth_for_simulation(job.spine, read, seed, self._released_leaves)
+
+    def _released_leaves(self) -> sp.csr_array:
+        return self.estimation.released(self.estimation.job.spine.n_levels - 1)
 
     @cached_property
     def _own(self) -> CountErrors | None:

@@ -17,8 +17,9 @@ from geography.spine import Spine, first_few
 from pipeline.errors import InputError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.universe import Bound
-from pipeline.records.columns import MISSING, CountReader, LeafReader, NumberReader
+from pipeline.records.columns import LARGEST_COUNT, MISSING, CountReader, LeafReader, NumberReader, parse_count
 from pipeline.records.problems import MistakeLog
+from pipeline.records.record_files import column_names
 from postprocess.arrays import FloatArray, IntArray
 
 #: Largest number: more than square metres of any country, and far from where digits are lost in sums.
@@ -71,6 +72,25 @@ class AreaNumberReader(NumberReader):
         return number if number <= LARGEST_NUMBER else _TOO_LARGE
 
 
+#: Added to whole numbers of either sign, so that none that is right is negative.
+_SHIFT: Final = 2 * LARGEST_COUNT
+
+
+@dataclass(frozen=True)
+class SignedReader(AreaNumberReader):
+    """Reads a column of whole numbers from -LARGEST_COUNT to LARGEST_COUNT, to each of which `_SHIFT` is added."""
+
+    problems = CountReader.problems
+    allowed = f"allowed are whole numbers from -{LARGEST_COUNT:,} to {LARGEST_COUNT:,}"
+
+    def parse(self, value: object) -> int:
+        """The number that `value` states, or which problem it has."""
+        text = str(value).strip() if isinstance(value, str | int | float | Decimal) else ""
+        negative = text.startswith("-")
+        found = parse_count(text[1:] if negative else value)
+        return found if found < 0 else _SHIFT + (-found if negative else found)
+
+
 N = TypeVar("N", np.int64, np.float64)
 #: The most persons that all facilities of a bound can have together: sums of them stay far within 64 bits.
 MOST_BOUNDED: Final = 10**15
@@ -111,6 +131,31 @@ def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str]
         InputError: the file cannot be read, or does not have one row with a number from 0 for each geounit.
     """
     return _read_rows(where, path, geocode, names, upto, AreaNumberReader, np.float64)
+
+
+def read_whole_numbers(where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine) -> IntArray:
+    """Whole numbers of the geounits of the lowest level of a spine, `(n_geounits, n_columns)` int64.
+
+    Args:
+        where: the key of the spec that names the file, for messages.
+        path: CSV or Parquet with one row a geounit, and no other columns than these.
+        geocode: the file's column of geocodes.
+        names: its columns of numbers.
+        upto: down to the level that the file has numbers for.
+
+    Raises:
+        InputError: the file cannot be read, has other columns, or not one row with whole numbers for each geounit.
+    """
+    try:
+        found = column_names(path)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if other := [name for name in found if name not in (geocode, *names)]:
+        raise InputError(
+            f"{where}: {path}: found the columns {first_few(other)}; none but {geocode} and {len(names):,} others are "
+            f"read: {first_few(names)}"
+        )
+    return _read_rows(where, path, geocode, names, upto, SignedReader, np.int64) - _SHIFT
 
 
 def _read_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from pipeline.model.query import Query
 from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.noise.discrete_gaussian import DiscreteGaussian
 from pipeline.privacy.noise.mechanism import NoiseSpec
+
+if TYPE_CHECKING:
+    from pipeline.disclosure.method import DisclosureMethod
 
 Universe: TypeAlias = Any  #: of `pipeline.model.universe`, a module above this one
 
@@ -48,15 +51,25 @@ class ReportNoise(_DrawnByOthers):
     mechanism = "reports"
 
 
+@dataclass(frozen=True)
 class ReceivedNoise(_DrawnByOthers):
-    """The noise on counts as others published them."""
+    """The noise on counts as others published them.
 
+    Attributes:
+        method: how others protected the counts, so that simulated runs do the same; None where only the variance is
+            known.
+    """
+
+    method: DisclosureMethod | None = None
     mechanism = "received"
 
     @property
-    def simulated(self) -> NoiseSpec:
-        """Noise on whole numbers with about this variance, for simulated runs; InputError where there is none."""
-        return DiscreteGaussian(self.scale)
+    def simulated(self) -> NoiseSpec | DisclosureMethod:
+        """What simulated runs draw: noise on whole numbers with about this variance, where no method is known.
+
+        InputError where there is none.
+        """
+        return self.method or DiscreteGaussian(self.scale)
 
 
 #: On counts: drawn by this program, by the senders of reports or by others, or left by what is drawn on mixed numbers.

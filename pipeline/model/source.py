@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -144,13 +143,28 @@ class Source(ABC):
 
     # Margins.
 
-    def truth_for_simulation(self, spine: Spine, read: ReadStored, seed: int) -> tuple[sp.csr_array, ...] | None:
+    def truth_for_simulation(
+        self, spine: Spine, read: ReadStored, seed: int, released: Callable[[], sp.csr_array]
+    ) -> tuple[sp.csr_array, ...] | None:
         """Histograms `(n, n_cells)` of each level that stand in for the truth; None for the released ones.
 
         Args:
             spine: the geography.
             read: gives what is stored of the leaves.
             seed: public.
+            released: gives the released histograms of the leaves.
+        """
+        return None
+
+    def record_keys(
+        self, spine: Spine, seed: int, truth: Callable[[], sp.csr_array]
+    ) -> tuple[sp.csr_array, ...] | None:
+        """Sums of the records' keys `(n, n_cells)` of each level, where simulated errors follow from these; else None.
+
+        Args:
+            spine: the geography.
+            seed: public.
+            truth: gives the histograms of the leaves that stand in for the truth.
         """
         return None
 
@@ -211,11 +225,11 @@ class Received(Source):
 
     Attributes:
         section: of the spec, that states them.
-        numbers: level, query and exact variance, persons squared, of all that was published; top level first.
+        numbers: level, query and noise of all that was published with an error; top level first.
     """
 
     section: str
-    numbers: tuple[tuple[str, Query, Fraction], ...]
+    numbers: tuple[tuple[str, Query, ReceivedNoise], ...]
 
     has_truth = False
     received = True
@@ -227,7 +241,7 @@ class Received(Source):
         sizes: IntArray | None,
     ) -> tuple[Draw, ...]:
         """See `Source.draws`."""
-        return tuple(Draw(level, query, (ReceivedNoise(variance),)) for level, query, variance in self.numbers)
+        return tuple(Draw(level, query, (noise,)) for level, query, noise in self.numbers)
 
     def refusal(self, wanted: Wanted) -> str:
         """See `Source.refusal`: whatever needs records, a budget, or noise that was drawn here."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from geography.spine import Spine
 from pipeline.inputs.area_numbers import read_facilities
@@ -281,7 +281,7 @@ class ReceivedInput(PublicInput[Sequence[IntArray]]):
     They are published as measurements, which they are, `(n_geounits, size)`; a kind says how its files are read.
     """
 
-    products = (MEASUREMENTS,)
+    products: ClassVar[Sequence[Any]] = (MEASUREMENTS,)
     public_only = "others published these numbers"
 
     def again(self, scope: InputScope, files: PublishedFiles) -> Sequence[IntArray]:

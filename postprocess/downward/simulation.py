@@ -320,8 +320,9 @@ _SHARES = 1 << 16
 _EXCESS = 1 << 24
 #: Fresh reports of some leaves: (replicate, first row, answers `(n, size)`) -> the counts that are made of them.
 DrawReports = Callable[[int, int, IntArray], FloatArray]
-#: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
-DrawNoise = Callable[[int, int, int, int, tuple[int, int]], IntArray]
+#: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, answers `(n, size)`) ->
+#: whole numbers `(n, size)`; most noise does not depend on the answers.
+DrawNoise = Callable[[int, int, int, int, IntArray], IntArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -549,7 +550,7 @@ def _measured_anew(
                 if reported is not None:
                     values[first:last] = reported(run.replicate, int(rows[first]), answers)
                     continue
-                part = answers + draw(run.replicate, level, i, int(rows[first]), answers.shape)
+                part = answers + draw(run.replicate, level, i, int(rows[first]), answers)
                 if query.marginal.answered:
                     part[:, ~query.marginal.asked] = 0
                 if kinds is not None:

@@ -15,6 +15,7 @@ from pydantic import Field
 from geography.spine import first_few
 from pipeline.errors import InputError
 from pipeline.inputs.public_input import InputScope
+from pipeline.model.draw import ReceivedNoise
 from pipeline.model.query import Query
 from pipeline.model.source import Received
 from pipeline.publishing.public_inputs import ReceivedInput
@@ -53,7 +54,8 @@ class ToyKeys(FeatureKeys):
         with scope.problems.noted():
             query = Query.parse(section.query, scope.schema, where="toy_published.query")
             levels = [level for level in scope.level_names if level in section.files]
-            found = Received("toy_published", tuple((level, query, section.variance) for level in levels))
+            noise = ReceivedNoise(section.variance)
+            found = Received("toy_published", tuple((level, query, noise) for level in levels))
         return found  # noqa: RET504 - None where a problem was noted
 
     def public_inputs(self) -> tuple[ReceivedInput, ...]:

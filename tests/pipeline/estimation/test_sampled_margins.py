@@ -65,7 +65,7 @@ def test_intervals_of_a_sampled_spine_cover(
         held = read_groups(tmp_path / name, truth, "leaf")[2]
         if name == "cut":
             assert np.array_equal(held, inside)
-            monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
+            monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1].shape, dtype=np.int64))
         else:
             assert held[true >= 5].mean() < inside[true >= 5].mean() - 0.05
 
