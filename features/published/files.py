@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from features.published.agreement import check_agreement
 from features.published.section import PublishedNumbers
 from pipeline.errors import InputError
 from pipeline.inputs.area_numbers import read_whole_numbers
@@ -38,6 +39,7 @@ class PublishedInput(ReceivedInput):
     def read(self, scope: InputScope) -> Sequence[IntArray]:
         """See `PublicInput.read`; also InputError where a number is one that the method does not publish."""
         found = dict(self._read(scope))
+        check_agreement(scope.spine, found)
         return [found[one] for one in sorted(found, key=lambda one: one.method is None)]
 
     def _read(self, scope: InputScope) -> Iterator[tuple[PublishedNumbers, IntArray]]:

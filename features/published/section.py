@@ -57,7 +57,7 @@ _METHODS: Mapping[str, Sequence[tuple[tuple[str, ...], Callable[..., DisclosureM
     "rounding": [(("base",), Rounding)],
     "random-rounding": [(("base",), RandomRounding)],
     "cell-keys": [
-        (("most", "variance", "unpublished"), lambda *stated: CellKeys.of(CellKeyParameters(*stated))),
+        (("most", "variance", "unpublished"), lambda d, v, js: CellKeys.of(CellKeyParameters(d, float(v), js))),
         (("ptable",), lambda table: table),
     ],
     "gaussian": [(("sd",), Gaussian)],

@@ -109,6 +109,11 @@ class CellKeys(DisclosureMethod):
         """See `DisclosureMethod.variance`: that of large counts."""
         return self.of_large
 
+    @property
+    def large(self) -> int:
+        """See `DisclosureMethod.large`."""
+        return len(self.rows) + self._most
+
     @cached_property
     def _most(self) -> int:
         return max(abs(error) for errors, _ in self.rows for error in errors)

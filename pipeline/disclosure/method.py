@@ -45,6 +45,11 @@ class DisclosureMethod(ABC):
         A number that was published as 0 is as uncertain as any other: who trusts it more has larger errors elsewhere.
         """
 
+    @property
+    @abstractmethod
+    def large(self) -> int:
+        """The published number from which on errors have mean 0 and the stated variance, whatever the count."""
+
     @abstractmethod
     def publish(self, counts: IntArray, keys: IntArray) -> IntArray:
         """The published numbers of true counts.

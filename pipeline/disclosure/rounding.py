@@ -23,6 +23,11 @@ class _Multiples(DisclosureMethod):
 
     base: int
 
+    @property
+    def large(self) -> int:
+        """See `DisclosureMethod.large`: rests of such counts are about equally frequent."""
+        return 3 * self.base
+
     def impossible(self, published: IntArray) -> BoolArray:
         """See `DisclosureMethod.impossible`."""
         return (published < 0) | (published % self.base != 0)
@@ -104,6 +109,11 @@ class Gaussian(DisclosureMethod):
     def variance(self) -> Fraction:
         """See `DisclosureMethod.variance`."""
         return self.sd**2
+
+    @property
+    def large(self) -> int:
+        """See `DisclosureMethod.large`: any."""
+        return -UNBOUNDED
 
     def publish(self, counts: IntArray, keys: IntArray) -> IntArray:
         """See `DisclosureMethod.publish`."""
