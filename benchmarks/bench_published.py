@@ -1,6 +1,6 @@
 """Tables that others protected, made into one set that adds up: errors beside those of what was published, and cost.
 
-    python benchmarks/bench_published.py [--part state|grid] [--methods M ...] [--keys 5] [--squares N ...] [--json PATH]
+    python benchmarks/bench_published.py [--part state|grid] [--methods M ...] [--keys 5] [--squares N ...] [--json F]
 
 state: Rhode Island 2010, four tables at five levels, protected by `examples/protect_tables.py`. Mean absolute errors
 divided by those of the published numbers, for levels and for areas of one's own (20 block groups); whether all numbers
