@@ -29,6 +29,8 @@ CHANCE = 1e-7
 #: Ratios of variances within which no table is refused, however many numbers it has: offices' tables of probabilities
 #: are not quite those of the formulas.
 LEAST, MOST = 0.75, 1.3
+#: Differences from which on a ratio can be too small: a few whole numbers are often all 0.
+MANY = 50
 #: A table at a level, and its numbers `(n_geounits, size)`.
 _Numbers: TypeAlias = tuple[PublishedNumbers, IntArray]
 
@@ -69,7 +71,8 @@ class Comparison:
         """Ratios that chance can make."""
         if not self.n:
             return 0.0, float("inf")
-        return min(LEAST, chi2.ppf(CHANCE, self.n) / self.n), max(MOST, chi2.isf(CHANCE, self.n) / self.n)
+        least = chi2.ppf(CHANCE, self.n) / self.n if self.n >= MANY else 0.0
+        return min(LEAST, least), max(MOST, chi2.isf(CHANCE, self.n) / self.n)
 
     @property
     def words(self) -> str:

@@ -27,6 +27,7 @@ from postprocess.marginal import refines
 
 if TYPE_CHECKING:
     from features.published.files import PublishedInput
+    from pipeline.pages.templates import ReleaseFacts
     from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -79,6 +80,7 @@ class PublishedKeys(FeatureKeys):
     after: ClassVar[str] = "provenance"
     receives: ClassVar[bool] = True
     stand_for: ClassVar[tuple[str, ...]] = ("strategy",)
+    section: ClassVar[tuple[str, str]] = ("features.published", "published.html.j2")
 
     received: PublishedSection | None = Field(
         default=None,
@@ -131,3 +133,9 @@ class PublishedKeys(FeatureKeys):
         from features.published.files import PublishedInput  # brings the readers
 
         return (PublishedInput(self.stated.files, self.numbers),)
+
+    def shown(self, facts: ReleaseFacts) -> dict[str, Any]:
+        """See `Kind.shown`."""
+        from features.published.shown import published_view
+
+        return published_view(facts, self.stated, self.numbers(facts.universes[0]))
