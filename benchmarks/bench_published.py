@@ -138,7 +138,7 @@ def shown(method: str, measures: Measures) -> Row:
         f"  not additive: {measures.not_additive:,}; outside of what is allowed: {measures.outside:,} of "
         f"{measures.numbers:,}; {core:.0f} core seconds, {peak:.0f} MB"
     )
-    classes = []
+    classes: list[Row] = []
     for (level, table, of, size), (held, numbers) in measures.held.items():
         if numbers >= CLASS:
             share = held / numbers
