@@ -1,7 +1,7 @@
 """A county of the 2010 Census, protected by the example's own script: how accurate estimates are, what intervals hold.
 
 The script shares no code with the program. The bars are those of the whole state, where `benchmarks/bench_published.py`
-finds .60-.78 and .86-1.
+finds ratios of .59-.84 and intervals that hold .86-1 of the numbers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pipeline.runs.from_measurements import received_release
 
 SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "protect_tables.py"
 COUNTY = "44001"
-#: Largest ratio of mean absolute errors, over the tables of each level.
-BARS = {"cell-keys": 0.85, "random-rounding-3": 0.85, "rounding-5": 0.85}
+#: Largest ratio of mean absolute errors, of each table and level; of one county these vary more than of the state.
+BARS = {"cell-keys": 0.85, "random-rounding-3": 0.85, "rounding-5": 0.9}
 #: Of numbers of a size: from these on.
 SIZES = (1, 3, 10)
 
