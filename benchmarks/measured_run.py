@@ -96,10 +96,16 @@ def main() -> None:
 
     limit_threads()
     from pipeline.execution.steps import Silent
+    from pipeline.model.universe import promised
+    from pipeline.runs.from_measurements import received_release
     from pipeline.runs.request import Request, check_request
     from pipeline.runs.run import run_release
+    from pipeline.spec.release_spec import load_spec
 
     spec, out, workers = sys.argv[1:4]
+    if not promised(load_spec(Path(spec)).universes()):
+        received_release(Path(spec), Path(out), int(workers), Silent())
+        return
     run_release(check_request(Request(Path(spec), Path(out), None, int(workers))), Silent())
 
 

@@ -54,6 +54,9 @@ esac
 $forked flows.cli "$@" || exit $?
 if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec $forked releases.county "$2" {county}; fi
 """
+_PYTHON = """#!/bin/sh
+exec {python} "$@"
+"""
 _MAKE = """#!/bin/sh
 case "$1" in
 release) [ -e example ] || spinewise example example && spinewise run example/release.toml --out releases;;
@@ -69,8 +72,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("commands")
     words = {"python": sys.executable, "tests": PROJECT / "tests", "county": COUNTY, "place": forks().place}
-    for name, text in {"spinewise": _SPINEWISE, "make": _MAKE}.items():
-        (folder / name).write_text(text.format(**words) if name == "spinewise" else text)
+    for name, text in {"spinewise": _SPINEWISE, "python": _PYTHON, "make": _MAKE}.items():
+        (folder / name).write_text(text if name == "make" else text.format(**words))
         (folder / name).chmod(0o755)
     return folder
 
