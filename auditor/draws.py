@@ -25,6 +25,7 @@ from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
 from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.received import received
 from auditor.reading.spec import public_spec
 from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, Stated, exact_sum, zeros
@@ -37,7 +38,7 @@ _UNIVERSE: Final = {
 _KNOWN: Final = {
     "spec": _UNIVERSE | {
         "collect", "companions", "geography", "household_tables", "join", "marginals", "name", "postprocess", "privacy",
-        "provenance", "publish", "purpose", "questions", "report", "series", "update",
+        "provenance", "publish", "published", "purpose", "questions", "report", "series", "update",
     },
     "companion": _UNIVERSE | {
         "amount", "between", "chosen", "count_clipped", "ends", "missing", "passes", "privacy", "unit",
@@ -191,13 +192,25 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
 
 
 def listed(spec: Stated, spine: Sequence[Level]) -> list[dict[str, Any]]:
-    """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise, or where others did.
+    """All that is drawn, or was by others, as a manifest lists it; nothing where senders of reports drew the noise.
 
     Raises:
         FormError: the spec cannot be understood.
     """
+    if spec.get("published"):
+        return [draw.entry() for draw in _published(spec)]
     universes = () if spec["privacy"].get("framework") in (None, "local") else read_form(spec).universes
     return [draw.entry() for universe in universes for draw in draws_of(universe, spine)]
+
+
+def _published(spec: Stated) -> Iterator[Draw]:
+    """The tables that others protected and published."""
+    form, places = public_spec(spec), Places(Path())
+    for level, stated, variance in received(spec, form.levels):
+        if variance is not None:
+            name = form.universes[0].cells.query(stated).name
+            path = places.answers("", "measurements", level, name)
+            yield Draw("", level, name, frozenset(), "received", (variance,), path=path)
 
 
 def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
@@ -224,15 +237,16 @@ def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> I
             is_, has = (", ".join(f"{key} = {_text(of, key)}" for key in wrong) for of in (due, one))
             yield f"public/manifest.json: lists the draw of {_said(due)} with {has}; the spec gives {is_}"
     for one in found.values():
+        if one.get("mechanism") != "received" or manifest["spec"]["privacy"] or manifest["spec"].get("published"):
+            yield f"public/manifest.json: lists the draw of {_said(one)}, for which the spec does not call"
+    for one in stated:
         if one.get("mechanism") == "received" and not manifest["spec"]["privacy"]:
             yield from _received_problems(manifest["spec"], one, spine, places)
-        else:
-            yield f"public/manifest.json: lists the draw of {_said(one)}, for which the spec does not call"
     yield from unknown
 
 
 def _received_problems(spec: Stated, draw: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
-    """What is wrong with a file of numbers that others published; a section that is not known says which these are."""
+    """What is wrong with a file of numbers that others published; what is not known may say which."""
     with understood("public/manifest.json: its draws"):
         level, (scale,) = next(one for one in spine if one.name == draw["level"]), draw["scales"]
         query = public_spec(spec).universes[0].cells.query(draw["query"])

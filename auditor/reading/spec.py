@@ -18,6 +18,7 @@ import numpy as np
 
 from auditor.reading.cells import Cells, Join, Query, read_join
 from auditor.reading.findings import FormError, exact
+from auditor.reading.received import received
 from auditor.reading.values import BoolArray, Stated, zeros
 
 #: Numbers of a query that the change of a record moves, by one each.
@@ -268,6 +269,9 @@ def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUni
             (_level(level, levels), cells.query(query))
             for level, queries in _lists(sections["invariants"]).items()
             for query in queries
+        )
+        + tuple(
+            (level, cells.query(query)) for level, query, variance in received(sections, levels) if variance is None
         ),
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
         tables=tuple(

@@ -1,7 +1,6 @@
 """How large the arrays of a run are, from its spec and the spine alone: of each kind, of each universe.
 
-Bytes of an array are stated where it is made (`batch_bytes`, `matrix_numbers` and others); here is of
-what sizes they are.
+Bytes of an array are stated where it is made (`batch_bytes` and others); here is of what sizes they are.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _NAMES = {"local": {"spinewise/collect.py"}, "plan": {"spinewise/plans.py"}, "qu
 #: Of these names, those that `spinewise` itself has.
 _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Question", "open_dataset"}}
 #: Its benchmarks, beside bench_NAME.
-_BENCHMARKS = {"joins": ("bench_households",), "questions": ("bench_amounts",)}
+_BENCHMARKS = {"cumulative": ("bench_intervals",), "joins": ("bench_households",), "questions": ("bench_amounts",)}
 #: What its tests share that is not in their folder.
 _HELPERS = {"joins": ("tests/oracles/joined_homes.py",), "marginals": ("tests/oracles/clique_population.py",)}
 

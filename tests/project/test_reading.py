@@ -64,6 +64,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "spinewise/runs.py",
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
+        "pipeline/disclosure/cell_keys.py",
         "pipeline/exchange/nmf.py", "pipeline/reading/question.py", "pipeline/records/record_files.py",
         "features/audit/trials.py", "features/imports/pl94171/summary_file.py",
         "features/imports/tables/databases.py", "features/imports/tables/description.py",
