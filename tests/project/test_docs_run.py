@@ -41,9 +41,11 @@ COUNTY = "99001"
 SHOWN = ("python", "toml", "sh", "text")
 PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE)
 
-#: Pages whose runs Prefect records, as `spinewise run` does; on others they begin without its server, which takes as
-#: long as they do.
-WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
+#: Pages whose runs Prefect records, as `spinewise run` does, or that have no server by themselves; on others they begin
+#: without it, which takes as long as they do.
+WITH_PREFECT = {
+    PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md", PROJECT / "docs" / "howto" / "add_up.md",
+}  # fmt: skip
 
 _SPINEWISE = """#!/bin/sh
 forked="{python} -S -E {tests}/releases/typed.py {place}"
