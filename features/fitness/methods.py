@@ -6,13 +6,7 @@ buys (as `make_gaussian` and `make_laplace` of OpenDP on whole numbers, whose di
 below 0 is published as 0. Nothing adds up, and no invariant is kept. Where OpenDP is installed, the same noise is drawn
 by itself, too: it draws without a seed, so that the figures differ a little from run to run.
 
-Cell-key perturbation is used by statistical offices in Australia and Europe for census tables. Every record has a
-random key. The key of a table's cell is the sum of the keys of the records that it counts, without the whole part; it
-decides how much is added to the count, by a table of probabilities. The same records are therefore published with the
-same error wherever they are counted, but tables do not add up (Fraser and Wooton 2005, Australian Bureau of
-Statistics). The probabilities are those of maximum entropy with mean 0, a variance of at most V and errors of at most
-D, such that no count is below 0 or from 1 to js (Giessing 2016, doi:10.1007/978-3-319-45381-1_18; the R packages ptable
-and cellKey, whose parameters have the same names). Empty cells stay empty.
+Cell keys: as `pipeline/disclosure/cell_keys.py` says, with D = 5, V = 3 and js = 2 unless others are given.
 
 Record swapping: some records change places with others nearby, and are counted as if nothing had happened. So the US
 Census Bureau protected the censuses of 1990 to 2010; its rates and rules are secret (McKenna 2018, "Disclosure
